@@ -4,7 +4,15 @@
 import os
 import sys
 
-WITHOUT_DATABASE = {"help", "version", "check", "collectstatic", "compilemessages", "diffsettings", "makemessages"}
+WITHOUT_DATABASE = {
+    "help",
+    "version",
+    "check",
+    "collectstatic",
+    "compilemessages",
+    "diffsettings",
+    "makemessages",
+}
 """Commands that only load the settings: they neither need nor start a server."""
 
 

