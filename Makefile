@@ -49,7 +49,7 @@ clean: ## Remove the environments and caches; the database in var stays
 # An environment is good when its stamp is newer than its lock, so an interrupted install is done again.
 define make-venv
 	if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed, and none was found." >&2; exit 1; fi; \
-	$(PYTHON) -m venv --clear $(1) || { rm -rf $(1); \
+	$(PYTHON) -m venv $(1) || { rm -rf $(1); \
 	echo "Python cannot make a virtual environment here: on Debian install python3-venv." >&2; exit 1; }
 endef
 

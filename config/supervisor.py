@@ -54,7 +54,7 @@ def run() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         address = os.pread(lock, 1000, 0).decode()
-        where = f"runs at {address}" if address else "is just being started by another `make run`"
+        where = f"runs at {address}" if address else "is being started by another `make run`"
         say(f"Counterfoil already {where}. Stop it with Ctrl-C where it was started.")
         return 0
     os.ftruncate(lock, 0)

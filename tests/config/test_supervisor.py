@@ -1,0 +1,136 @@
+"""The supervisor's promises about the processes it starts."""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config import supervisor
+from config.var import PROJECT
+from tests.config.processes import environment, is_running, until
+
+pytestmark = pytest.mark.processes
+
+SLEEPER = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)",
+]
+OWNER = """
+import os, sys, time
+from config import supervisor
+lock = os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT)
+service = supervisor._Service("child", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ), lock)
+service.start()
+print(service.process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> "Iterator[supervisor._Service]":
+    monkeypatch.setenv("COUNTERFOIL_VAR", str(tmp_path))
+    lock = os.open(tmp_path / "lock", os.O_RDONLY | os.O_CREAT)
+    made = supervisor._Service("child", getattr(request, "param", SLEEPER), dict(os.environ), lock)
+    yield made
+    supervisor._stop([made], 0)
+    os.close(lock)
+
+
+def _printed(tmp_path: Path, count: int) -> list[int]:
+    log = tmp_path / "log" / "child.log"
+    return until(lambda: len(found := [int(line) for line in log.read_text().split()]) >= count and found)
+
+
+def test_process_that_was_killed_is_started_again(
+    service: "supervisor._Service", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.start()
+    [first] = _printed(tmp_path, 1)
+    os.kill(first, signal.SIGKILL)
+    until(service.has_ended)
+    until(lambda: supervisor._tend([service]) or len(_printed(tmp_path, 1)) == 2)
+    assert "child was ended by SIGKILL; starting it again in 1 s" in capsys.readouterr().out
+
+
+def test_pause_grows_while_a_process_keeps_ending(service: "supervisor._Service") -> None:
+    pauses = []
+    for _ in range(8):
+        service.process = subprocess.Popen([sys.executable, "-c", ""])
+        service.process.wait()
+        service.started_at = supervisor.time.monotonic()
+        service.plan_restart()
+        pauses.append(service.pause)
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+@pytest.mark.parametrize("service", [STUBBORN], indirect=True)
+def test_process_that_ignores_the_stop_is_killed(service: "supervisor._Service", tmp_path: Path) -> None:
+    service.start()
+    [pid] = _printed(tmp_path, 1)
+    supervisor._stop([service], 0.2)
+    assert not is_running(pid)
+
+
+def test_children_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(tmp_path / "lock")],
+        cwd=PROJECT,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert owner.stdout is not None
+    child = int(owner.stdout.readline())
+    assert is_running(child)
+    owner.kill()
+    owner.communicate()
+    until(lambda: not is_running(child))
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("http://127.0.0.1:8000", "Counterfoil already runs at http://127.0.0.1:8000."),
+        ("", "Counterfoil already is being started by another `make run`."),
+    ],
+)
+def test_second_run_says_where_the_first_one_listens(tmp_path: Path, written: str, sentence: str) -> None:
+    (tmp_path / "run").mkdir()
+    lock = os.open(tmp_path / "run" / "supervisor.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.write(lock, written.encode())
+    ended = subprocess.run(
+        [sys.executable, "-m", "config.supervisor", "run"],
+        cwd=PROJECT,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    os.close(lock)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(sentence)
+
+
+def test_taken_port_is_passed_over_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("COUNTERFOIL_PORT", str(port))
+        address = supervisor._free_addresses().web
+    assert address != f"http://127.0.0.1:{port}"
+    assert f"Port {port} is taken: web takes {address.rsplit(':', 1)[1]}." in capsys.readouterr().out
