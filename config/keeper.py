@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -209,7 +210,10 @@ class _Server:
                 **as_user(self.user),
             )
             if stopped.returncode == 0 or not (self.data / "postmaster.pid").exists():
-                return
+                break
+        if self.sockets != var_file("postgres"):
+            with suppress(OSError):
+                self.sockets.rmdir()
 
 
 def _last_fatal(position: int) -> str:

@@ -75,11 +75,11 @@ def as_user(user: pwd.struct_passwd | None) -> RunAs:
     return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
-def _reaches(user: pwd.struct_passwd | None, path: Path) -> bool:
+def _enters(user: pwd.struct_passwd | None, path: Path) -> bool:
+    """Whether that user may run the file, or go through the folder."""
     if user is None:
         return True
-    looked = subprocess.run(["test", "-r", path, "-a", "-x", path], cwd="/", check=False, **as_user(user))
-    return looked.returncode == 0
+    return subprocess.run(["test", "-x", path], cwd="/", check=False, **as_user(user)).returncode == 0
 
 
 def reachable_binaries(binaries: Path, user: pwd.struct_passwd | None) -> Path:
@@ -87,7 +87,7 @@ def reachable_binaries(binaries: Path, user: pwd.struct_passwd | None) -> Path:
 
     The other way would be to open root's folders to everyone, which is not ours to do.
     """
-    if _reaches(user, binaries / "postgres"):
+    if _enters(user, binaries / "postgres"):
         return binaries
     wheel = binaries.parent
     state = (binaries / "postgres").stat()
@@ -122,7 +122,7 @@ def initialise(data: Path, binaries: Path, user: pwd.struct_passwd | None) -> No
             f"{data} is not empty and holds no PostgreSQL data: move it away, or set COUNTERFOIL_VAR."
         )
     parent = data.parent
-    outside = not _reaches(user, parent)
+    outside = not _enters(user, parent)
     aside = _outside_folder("data-") if outside else parent / f"postgres.{secrets.token_hex(4)}"
     aside.mkdir(mode=0o700, exist_ok=True)
     if user is not None:
@@ -166,7 +166,7 @@ def check_data(data: Path, user: pwd.struct_passwd | None) -> None:
         )
     if user is not None and data.stat().st_uid != user.pw_uid:
         _give(data.resolve(), user)  # a copy made by root, or a new container with other numbers
-    if user is not None and not _reaches(user, data.resolve()):
+    if user is not None and not _enters(user, data.resolve()):
         raise EmbeddedUnusable(
             f"The system user {user.pw_name} cannot enter {data}: move the project to where it can, or set COUNTERFOIL_VAR."
         )
