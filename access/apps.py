@@ -1,0 +1,10 @@
+from django.apps import AppConfig
+
+
+class AccessConfig(AppConfig):
+    name = "access"
+
+    def ready(self) -> None:
+        from access import database_objects, tenant_journal
+
+        database_objects.register("access", tenant_journal.statements)

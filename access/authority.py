@@ -1,0 +1,33 @@
+"""Who may do what: read from the rows at the moment of asking, never from the request or from memory."""
+
+from __future__ import annotations
+
+from access.models import Membership, Person
+from access.refusals import NotPermitted
+from access.roles import Actor, ActorKind, Role
+from access.tenancy import require_scope
+
+
+def roles_of(person_id: int) -> frozenset[Role]:
+    """The roles that an active person holds now in the scope's tenant."""
+    rows = Membership.objects.filter(person_id=person_id, ended_at__isnull=True, person__is_active=True)
+    return frozenset(Role(role) for role in rows.values_list("role", flat=True))
+
+
+def require(person_id: int, *roles: Role) -> Actor:
+    """The person as an actor in the first of `roles` that they hold, or NotPermitted. Reads the database."""
+    held = roles_of(person_id)
+    for role in roles:
+        if role in held:
+            name = Person.objects.values_list("username", flat=True).get(pk=person_id)
+            return Actor(kind=ActorKind(role.value), name=name, person_id=person_id)
+    allowed = " or ".join(f"{'an' if r[0] in 'aeiou' else 'a'} {r}" for r in roles)
+    raise NotPermitted(f"Only {allowed} of this organisation may do this.")
+
+
+def people_with(role: Role) -> list[Person]:
+    """Active people who hold a role in the scope's tenant, by handle."""
+    rows = Membership.objects.filter(
+        role=role, ended_at__isnull=True, person__is_active=True, tenant_id=require_scope()
+    )
+    return [m.person for m in rows.select_related("person").order_by("person__username")]

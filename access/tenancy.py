@@ -1,0 +1,154 @@
+"""The tenant's scope: what stands between a query and another tenant's rows.
+
+Two walls. The database's row level security policies show the app's role only rows of the tenant named in the
+transaction's `app.tenant`; without one they show nothing. An empty page would be a lie, so a tenant's model also
+refuses in Python to be queried outside a scope. Reads run in `reading(tenant_id)`, rendering included; actions run
+in `acting(tenant_id)`, which opens the one durable transaction they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from django.db import connection, models, transaction
+from django.db.models import sql
+
+_scope: ContextVar[int | None] = ContextVar("tenant_scope", default=None)
+
+
+class NoTenantScope(RuntimeError):
+    """A tenant's table was queried outside `reading(tenant_id)` or `acting(tenant_id)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the app's role may do to a table beside SELECT. `update` names columns; insert-only tables name none."""
+
+    insert: bool = False
+    update: tuple[str, ...] = ()
+    delete: bool = False
+    insert_columns: tuple[str, ...] = ()
+
+
+def current_tenant_id() -> int | None:
+    """The tenant of the scope this thread is in, or None."""
+    return _scope.get()
+
+
+@contextmanager
+def reading(tenant_id: int) -> Iterator[None]:
+    """A read-only transaction that sees one tenant's rows. May be nested; leaves the outer scope as it was."""
+    outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION READ ONLY")
+        with _scoped(tenant_id):
+            yield
+
+
+@contextmanager
+def acting(tenant_id: int, *, lock_timeout_ms: int = 5000) -> Iterator[None]:
+    """The one durable transaction of an action, in one tenant's scope. Never nested (RuntimeError).
+
+    A lock that cannot be had within `lock_timeout_ms` raises OperationalError: somebody else is at it.
+    """
+    with transaction.atomic(durable=True):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
+        with _scoped(tenant_id):
+            yield
+
+
+@contextmanager
+def _scoped(tenant_id: int) -> Iterator[None]:
+    before = _scope.get()
+    _set_local(tenant_id)
+    token = _scope.set(tenant_id)
+    try:
+        yield
+        # A rollback (also to a savepoint) restores the setting by itself, so only success has to.
+        _set_local(before)
+    finally:
+        _scope.reset(token)
+
+
+def _set_local(tenant_id: int | None) -> None:
+    with connection.cursor() as cursor:
+        value = "" if tenant_id is None else str(tenant_id)
+        cursor.execute("SELECT set_config('app.tenant', %s, true)", [value])
+
+
+def require_scope() -> int:
+    """The tenant of the scope, or NoTenantScope."""
+    tenant_id = _scope.get()
+    if tenant_id is None:
+        raise NoTenantScope("A tenant's rows were asked for outside reading(tenant_id) or acting(tenant_id).")
+    return tenant_id
+
+
+class TenantQuery(sql.Query):
+    """A query that refuses to run outside a tenant's scope."""
+
+    def get_compiler(self, *args: Any, **kwargs: Any) -> Any:
+        require_scope()
+        return super().get_compiler(*args, **kwargs)
+
+
+M = TypeVar("M", bound=models.Model)
+
+
+class TenantQuerySet(models.QuerySet[M]):
+    """Rows of one tenant. Every evaluation needs a scope; so do updates, which would silently find nothing."""
+
+    def __init__(self, model: Any = None, query: Any = None, using: Any = None, hints: Any = None) -> None:
+        super().__init__(model, query or TenantQuery(model), using, hints)
+
+    def update(self, **values: Any) -> int:
+        require_scope()
+        return super().update(**values)
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        require_scope()
+        return super().delete()
+
+
+TenantManager = models.Manager.from_queryset(TenantQuerySet)
+
+
+class TenantForeignKey(models.ForeignKey):  # type: ignore[type-arg]
+    """A reference between two tenant tables.
+
+    Its constraint is not Django's but the composite (tenant_id, id) one of `access/database_objects.py`, so that a
+    row cannot refer to another tenant's row even where policies do not look (engine, migrations).
+    """
+
+    def __init__(self, to: Any, on_delete: Any = models.PROTECT, **kwargs: Any) -> None:
+        kwargs.setdefault("related_name", "+")
+        kwargs["db_constraint"] = False
+        super().__init__(to, on_delete, **kwargs)
+
+
+class TenantModel(models.Model):
+    """A row that belongs to a tenant. `migrate` puts its table behind the row level security policies."""
+
+    app_rights: ClassVar[Rights] = Rights()
+    engine_rights: ClassVar[Rights | None] = None
+    """What the engine's role, which crosses tenants, may do; None: nothing, not even read."""
+
+    append_only: ClassVar[bool] = False
+    """Rows refuse UPDATE and DELETE, from the owner too."""
+
+    tenant = models.ForeignKey(
+        "access.Tenant", on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
+
+    objects = TenantManager()
+
+    class Meta:
+        abstract = True
+        base_manager_name = "objects"

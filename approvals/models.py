@@ -1,0 +1,216 @@
+"""PROPOSED … READY_TO_COMMIT: what is proposed, under which policy, and who decided what.
+
+A proposal and its operations are immutable from birth; what happens to a proposal is its closing, written once.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+
+from access.models import Person
+from access.tenancy import Rights, TenantForeignKey, TenantModel
+from workflows.models import Job
+
+
+class Policy(TenantModel):
+    """Who may approve what: one immutable revision of a named set of rules. The highest revision is in force."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    name = models.CharField(max_length=100)
+    revision = models.IntegerField()
+    waives_approval = models.BooleanField(default=False)
+    quorum = models.IntegerField(default=1)
+    four_eyes = models.BooleanField(default=True)
+    expires_after_minutes = models.IntegerField(default=24 * 60)
+    limit_amount = models.DecimalField(max_digits=20, decimal_places=4, null=True, blank=True)
+    limit_currency = models.CharField(max_length=3, default="", blank=True)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "name", "revision"], name="one_policy_a_revision"),
+            models.CheckConstraint(condition=Q(quorum__gte=1), name="a_quorum_is_at_least_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} revision {self.revision}"
+
+
+class Closing(models.TextChoices):
+    """How a proposal stopped being open. Approved ones close when they are sent, voided or cancelled, too."""
+
+    REJECTED = "rejected"  # a manager said no: the job is cancelled
+    CHANGES_REQUESTED = "changes requested"  # a manager sent it back
+    EXPIRED = "expired"  # nobody decided in time, or approved too late to be sent
+    VOIDED = "voided"  # a fact changed, or the job was cancelled
+    SENT = "sent"  # its operations are under way; it can no longer change hands
+    REPLACED = "replaced"  # a newer proposal of the same job took its place
+
+
+class Proposal(TenantModel):
+    """The frozen intent. `document` is canonical JSON (RFC 8785) of all that is shown and sent; `digest` its SHA-256."""
+
+    app_rights: ClassVar = Rights(
+        insert=True, update=("approved_at", "closed_at", "closing", "closing_reason")
+    )
+
+    job = TenantForeignKey(Job, db_index=False)
+    number = models.IntegerField()
+    title = models.CharField(max_length=300)
+    document = models.TextField()
+    digest = models.CharField(max_length=64)
+    policy = TenantForeignKey(Policy)
+    quorum = models.IntegerField()
+    amount = models.DecimalField(max_digits=20, decimal_places=4, null=True, blank=True)
+    currency = models.CharField(max_length=3, default="", blank=True)
+    initiator = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    frozen_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    approved_at = models.DateTimeField(null=True, blank=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+    closing = models.CharField(max_length=20, choices=Closing.choices, default="", blank=True)
+    closing_reason = models.CharField(max_length=1000, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job", "number"], name="one_proposal_a_number"),
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(closed_at__isnull=True), name="one_open_proposal_a_job"
+            ),
+            models.CheckConstraint(
+                condition=Q(closed_at__isnull=True, closing="")
+                | (Q(closed_at__isnull=False) & ~Q(closing="")),
+                name="a_closing_has_its_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=F("frozen_at")), name="expires_after_it_is_frozen"
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["tenant", "expires_at", "id"],
+                condition=Q(closed_at__isnull=True, approved_at__isnull=True),
+                name="proposal_awaiting",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id:05d}-{self.number:02d}"
+
+    @property
+    def label(self) -> str:
+        """The number printed on the slip."""
+        return f"{self.job_id:05d}-{self.number:02d}"
+
+
+class ProposedOperation(TenantModel):
+    """The exact request of one operation of a proposal, with its operation key: made once, never renewed."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    proposal = TenantForeignKey(Proposal, db_index=False)
+    ordinal = models.IntegerField()
+    operation_key = models.CharField(max_length=100)
+    receiver = models.CharField(max_length=100)
+    contract_version = models.IntegerField()
+    account = models.CharField(max_length=200, default="", blank=True)
+    record = models.CharField(max_length=300)
+    title = models.CharField(max_length=300)
+    method = models.CharField(max_length=10)
+    target = models.TextField()
+    headers = models.TextField(default="{}")
+    body = models.BinaryField()
+    body_digest = models.CharField(max_length=64)
+    independent = models.BooleanField(default=False)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["proposal", "ordinal"], name="one_proposed_operation_a_place"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["tenant", "operation_key"], name="proposed_by_key")]
+
+    def __str__(self) -> str:
+        return f"CF-{self.pk}"
+
+
+class Verdict(models.TextChoices):
+    """What a person said to a proposal."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    REQUEST_CHANGES = "request changes"
+
+
+class Decision(TenantModel):
+    """One person's verdict on one proposal, with the digest that was on their screen. Append-only.
+
+    The database refuses a second one by the same person, one with another digest, and one after the closing.
+    """
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    proposal = TenantForeignKey(Proposal, db_index=False)
+    person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    person_name = models.CharField(max_length=200)
+    verdict = models.CharField(max_length=20, choices=Verdict.choices)
+    digest = models.CharField(max_length=64)
+    reason = models.TextField(default="", blank=True)
+    fields = models.TextField(default="", blank=True)
+    authenticated_by = models.CharField(max_length=40, default="password")
+    decided_at = models.DateTimeField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["proposal", "person"], name="one_decision_a_person"),
+            models.CheckConstraint(
+                condition=Q(verdict=Verdict.APPROVE) | ~Q(reason=""), name="a_refusal_has_a_reason"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person_name}: {self.verdict}"
+
+
+class DecisionVoid(TenantModel):
+    """A decision that stopped counting (authority lost, withdrawn): the decision itself stays as it was."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    decision = TenantForeignKey(Decision, db_index=False)
+    why = models.CharField(max_length=1000)
+    voided_at = models.DateTimeField()
+    voided_by = models.CharField(max_length=200)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["decision"], name="one_void_a_decision")]
+
+    def __str__(self) -> str:
+        return f"decision {self.decision_id} void: {self.why}"
+
+
+class Refusal(TenantModel):
+    """Something that was asked of a proposal and refused (stale digest, not permitted, too late). Append-only.
+
+    Written in a transaction of its own, where the refusal's rollback cannot take it.
+    """
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    proposal = TenantForeignKey(Proposal)
+    person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    asked = models.CharField(max_length=40)
+    why = models.CharField(max_length=1000)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.asked} refused: {self.why}"

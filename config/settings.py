@@ -1,0 +1,176 @@
+"""Wiring only: which apps, which database, which limits. Every value that an operator may set is read here."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from csp.constants import SELF
+
+from config import database
+from config.secret import secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _flag(name: str, default: str = "") -> bool:
+    return os.environ.get(name, default).lower() in {"1", "true", "yes", "on"}
+
+
+SECRET_KEY = secret_key()
+DEBUG = _flag("COUNTERFOIL_DEBUG")
+ALLOWED_HOSTS = os.environ.get("COUNTERFOIL_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [o for o in os.environ.get("COUNTERFOIL_ORIGINS", "").split(",") if o]
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "access",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "template_partials",
+    "csp",
+    "django_q",
+    "web",
+    "workflows",
+    "approvals",
+    "dispatch",
+    "reconciliation",
+    "api",
+    "console",
+    "examples",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "console.context.console",
+            ],
+            "builtins": ["web.templatetags.counterfoil"],
+        },
+    },
+]
+
+# --- the database -----------------------------------------------------------------------------------------------
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        **database.django_parameters(),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "ATOMIC_REQUESTS": False,
+    },
+}
+DATABASES["default"].setdefault("OPTIONS", {})["assume_role"] = "counterfoil_app"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- workers ----------------------------------------------------------------------------------------------------
+# A q2 task is a doorbell; the engine itself runs beside it in every worker process (workflows/engine).
+Q_CLUSTER: dict[str, Any] = {
+    "name": "counterfoil",
+    "label": "Workers",
+    "workers": int(os.environ.get("COUNTERFOIL_WORKERS", "2")),
+    "recycle": 1_000_000_000,
+    "timeout": 30,
+    "retry": 120,
+    "ack_failures": True,
+    "max_attempts": 1,
+    "orm": "default",
+    "poll": 1,
+    "catch_up": False,
+    "save_limit": 50,
+    "queue_limit": 10,
+}
+COUNTERFOIL_SLOTS = int(os.environ.get("COUNTERFOIL_SLOTS", "8"))
+COUNTERFOIL_LEASE_SECONDS = float(os.environ.get("COUNTERFOIL_LEASE_SECONDS", "30"))
+COUNTERFOIL_WORKFLOWS = [
+    w
+    for w in os.environ.get(
+        "COUNTERFOIL_WORKFLOWS", "examples.vendor_onboarding,examples.expense_policy"
+    ).split(",")
+    if w
+]
+COUNTERFOIL_ERP_URL = os.environ.get("COUNTERFOIL_ERP_URL", "http://127.0.0.1:8101")
+COUNTERFOIL_PROVIDER_URL = os.environ.get("COUNTERFOIL_PROVIDER_URL", "http://127.0.0.1:8102")
+
+# --- people -----------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "access.Person"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _flag("COUNTERFOIL_HTTPS")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _flag("COUNTERFOIL_HTTPS") else None
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+        "form-action": [SELF],
+    }
+}
+
+# --- input limits -----------------------------------------------------------------------------------------------
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+"""Bytes of one request body; a larger one answers 413."""
+
+# --- the rest ---------------------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+_TESTING = _flag("COUNTERFOIL_TESTING")
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG or _TESTING
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("COUNTERFOIL_LOG_LEVEL", "INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}, "django_q": {"level": "WARNING"}},
+}

@@ -1,0 +1,14 @@
+"""Addresses: sign-in, what is public, and one tree a tenant under /t/<slug>/."""
+
+from django.contrib.auth.views import LoginView, LogoutView
+from django.urls import include, path
+
+from console import health
+
+urlpatterns = [
+    path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("sign-out/", LogoutView.as_view(), name="logout"),
+    path("healthz", health.healthz, name="healthz"),
+    path("", include("web.urls")),
+    path("", include("console.urls")),
+]

@@ -1,0 +1,200 @@
+"""READY_TO_COMMIT … SUBMITTED … CONFIRMED: receivers and their contracts, operations, what was sent, what was seen.
+
+An operation is settled only by evidence: a receipt, an observation, or a person's attested resolution.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from access.tenancy import Rights, TenantForeignKey, TenantModel
+from approvals.models import ProposedOperation
+from dispatch.states import IN_DOUBT_OR_FLIGHT
+from workflows.models import Job
+
+
+class Receiver(TenantModel):
+    """A system that effects are sent to. Secrets are references to the environment, never values."""
+
+    app_rights: ClassVar = Rights(
+        insert=True, update=("title", "base_url", "paused_at", "paused_by", "pause_reason")
+    )
+
+    name = models.CharField(max_length=100)
+    title = models.CharField(max_length=200)
+    base_url = models.URLField(max_length=500)
+    account = models.CharField(max_length=200, default="", blank=True)
+    secret_reference = models.CharField(max_length=200, default="", blank=True)
+    paused_at = models.DateTimeField(null=True, blank=True)
+    paused_by = models.CharField(max_length=200, default="", blank=True)
+    pause_reason = models.CharField(max_length=1000, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "name"], name="one_receiver_a_name")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ReceiverContract(TenantModel):
+    """One immutable version of what a receiver promises, as data (`contracts.Contract` reads it)."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    receiver = TenantForeignKey(Receiver, db_index=False)
+    version = models.IntegerField()
+    terms = models.JSONField()
+    reviewed_at = models.DateTimeField()
+    source = models.CharField(max_length=500, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["receiver", "version"], name="one_contract_a_version")
+        ]
+
+    def __str__(self) -> str:
+        return f"contract {self.version} of receiver {self.receiver_id}"
+
+
+class Operation(TenantModel):
+    """One intended external effect under one durable key. Its state moves only along dispatch/states.py."""
+
+    app_rights: ClassVar = Rights(
+        insert=True,
+        update=(
+            "state",
+            "version",
+            "first_may_have_been_sent_at",
+            "resubmit_safe_until",
+            "next_step_at",
+            "next_step",
+            "settled_at",
+            "receipt_id",
+            "automatic_resubmissions",
+            "lookups",
+            "fate_note",
+        ),
+    )
+
+    job = TenantForeignKey(Job)
+    proposed = TenantForeignKey(ProposedOperation, db_index=False)
+    receiver = TenantForeignKey(Receiver)
+    contract = TenantForeignKey(ReceiverContract, db_index=False)
+    ordinal = models.IntegerField()
+    operation_key = models.CharField(max_length=100)
+    account = models.CharField(max_length=200, default="", blank=True)
+    record = models.CharField(max_length=300)
+    state = models.CharField(max_length=12, default="PREPARED")
+    version = models.IntegerField(default=0)
+    first_may_have_been_sent_at = models.DateTimeField(null=True, blank=True)
+    resubmit_safe_until = models.DateTimeField(null=True, blank=True)
+    next_step = models.CharField(max_length=20, default="send", blank=True)
+    next_step_at = models.DateTimeField(null=True, blank=True)
+    automatic_resubmissions = models.IntegerField(default=0)
+    lookups = models.IntegerField(default=0)
+    receipt_id = models.CharField(max_length=200, default="", blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True)
+    fate_note = models.CharField(max_length=500, default="", blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["proposed"], name="one_operation_a_proposed"),
+            models.UniqueConstraint(fields=["operation_key"], name="one_operation_a_key"),
+            models.UniqueConstraint(
+                fields=["tenant", "receiver", "account", "record"],
+                condition=Q(state__in=IN_DOUBT_OR_FLIGHT),
+                name="one_operation_in_flight_a_record",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """How people name it; the operation key is what receivers see."""
+        return f"CF-{self.job_id:05d}-{self.ordinal:02d}"
+
+
+class Submission(TenantModel):
+    """One send of an operation: opened before the first byte, closed by its outcome or by whoever takes it over."""
+
+    app_rights: ClassVar = Rights(
+        insert=True,
+        update=(
+            "may_have_been_sent_at",
+            "closed_at",
+            "outcome",
+            "fault",
+            "status",
+            "response_headers",
+            "response_body",
+            "response_digest",
+            "receipt_id",
+        ),
+    )
+
+    operation = TenantForeignKey(Operation, db_index=False)
+    number = models.IntegerField()
+    item_id = models.BigIntegerField()
+    claim_no = models.IntegerField()
+    worker_id = models.BigIntegerField()
+    worker_name = models.CharField(max_length=200)
+    resubmission = models.BooleanField(default=False)
+    body_digest = models.CharField(max_length=64)
+    checks = models.TextField(default="[]")
+    opened_at = models.DateTimeField()
+    send_deadline_at = models.DateTimeField()
+    may_have_been_sent_at = models.DateTimeField(null=True, blank=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=20, default="", blank=True)
+    fault = models.CharField(max_length=300, default="", blank=True)
+    status = models.IntegerField(null=True, blank=True)
+    response_headers = models.TextField(default="", blank=True)
+    response_body = models.TextField(default="", blank=True)
+    response_digest = models.CharField(max_length=64, default="", blank=True)
+    receipt_id = models.CharField(max_length=200, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["operation", "number"], name="one_submission_a_number"),
+            models.UniqueConstraint(
+                fields=["operation"], condition=Q(closed_at__isnull=True), name="one_open_submission"
+            ),
+            models.CheckConstraint(
+                condition=Q(closed_at__isnull=True, outcome="")
+                | (Q(closed_at__isnull=False) & ~Q(outcome="")),
+                name="a_closed_submission_has_an_outcome",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"submission {self.number} of operation {self.operation_id}"
+
+
+class Observation(TenantModel):
+    """Something seen about an operation: an answer, a lookup, a callback, a statement line, a person's receipt."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    operation = TenantForeignKey(Operation)
+    kind = models.CharField(max_length=20)
+    finding = models.CharField(max_length=20)
+    proves = models.BooleanField(default=False)
+    summary = models.CharField(max_length=500)
+    detail = models.TextField(default="", blank=True)
+    digest = models.CharField(max_length=64, default="", blank=True)
+    receipt_id = models.CharField(max_length=200, default="", blank=True)
+    seen_by = models.CharField(max_length=200)
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.finding}"

@@ -1,0 +1,149 @@
+"""Every thing that needs a person: cases, what is known about them, and how they were resolved."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Coalesce
+
+from access.models import Person
+from access.roles import Role
+from access.tenancy import Rights, TenantForeignKey, TenantModel
+from dispatch.models import Operation
+from workflows.models import Job, WorkItem
+
+
+class CaseKind(models.TextChoices):
+    """Why a person is needed."""
+
+    UNKNOWN_OUTCOME = "unknown outcome"
+    CONFLICTED = "conflicted"
+    PARTIAL = "partial"
+    POSSIBLE_DUPLICATE = "possible duplicate"
+    CONFIRMATION_OVERDUE = "confirmation overdue"
+    RETRY_EXHAUSTED = "retry exhausted"
+    PERMANENT_ERROR = "permanent error"
+    REVISION_MISSING = "revision missing"
+    PROPOSAL_EXPIRED = "proposal expired"
+    CHANGES_REQUESTED = "changes requested"
+    FACT_CHANGED = "fact changed"
+    NO_APPROVER = "no approver"
+    SEND_BLOCKED = "send blocked"
+    CANCELLED_WITH_EFFECT = "cancelled with effect"
+    CONTRADICTED = "contradicted"
+    KEY_MISMATCH = "key mismatch"
+
+
+class Case(TenantModel):
+    """One open question with an owner and a due time. Owned by a role always, and by a person once assigned."""
+
+    app_rights: ClassVar = Rights(
+        insert=True,
+        update=(
+            "assignee_id",
+            "due_at",
+            "snoozed_until",
+            "version",
+            "resolved_at",
+            "resolution",
+            "resolved_by_id",
+            "second_person_id",
+            "resolution_reason",
+        ),
+    )
+
+    kind = models.CharField(max_length=30, choices=CaseKind.choices)
+    job = TenantForeignKey(Job)
+    operation = TenantForeignKey(Operation, null=True, blank=True)
+    item = TenantForeignKey(WorkItem, null=True, blank=True)
+    title = models.CharField(max_length=300)
+    detail = models.TextField(default="", blank=True)
+    owner_role = models.CharField(max_length=20, default=Role.OPERATOR.value)
+    assignee = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    blocking = models.BooleanField(default=True)
+    opened_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    snoozed_until = models.DateTimeField(null=True, blank=True)
+    version = models.IntegerField(default=0)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolution = models.CharField(max_length=60, default="", blank=True)
+    resolution_reason = models.TextField(default="", blank=True)
+    resolved_by = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    second_person = models.ForeignKey(
+        Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                "kind",
+                "job",
+                Coalesce("operation", 0),
+                Coalesce("item", 0),
+                condition=Q(resolved_at__isnull=True),
+                name="one_open_case_a_question",
+            ),
+            models.CheckConstraint(
+                condition=Q(resolved_at__isnull=True, resolution="")
+                | (Q(resolved_at__isnull=False) & ~Q(resolution="")),
+                name="a_resolved_case_says_how",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["tenant", "due_at", "id"], condition=Q(resolved_at__isnull=True), name="case_open"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """How people name it."""
+        return f"RC-{self.pk:04d}"
+
+
+class Evidence(TenantModel):
+    """Something put to a case: by the machine or by a person. Append-only."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    case = TenantForeignKey(Case)
+    summary = models.CharField(max_length=500)
+    detail = models.TextField(default="", blank=True)
+    source = models.CharField(max_length=200)
+    proves = models.CharField(max_length=60, default="nothing")
+    taken_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.summary
+
+
+class ResolutionRequest(TenantModel):
+    """A resolution that needs a second person: asked for by one, seconded or declined by another."""
+
+    app_rights: ClassVar = Rights(insert=True, update=("closed_at", "closed_by_id", "outcome"))
+
+    case = TenantForeignKey(Case)
+    verb = models.CharField(max_length=40)
+    reason = models.TextField()
+    details = models.JSONField(default=dict)
+    asked_by = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    asked_at = models.DateTimeField()
+    closed_by = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    closed_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=20, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["case"], condition=Q(closed_at__isnull=True), name="one_open_request_a_case"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verb} of case {self.case_id}"

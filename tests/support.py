@@ -1,0 +1,43 @@
+"""Small makers that tests share: tenants, people, and waiting for a condition by looking."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from access.models import Membership, Person, Tenant
+from access.roles import Role
+from access.tenancy import acting
+
+T = TypeVar("T")
+
+
+def make_tenant(slug: str = "") -> Tenant:
+    """A tenant with a slug of its own."""
+    slug = slug or f"tenant-{secrets.token_hex(3)}"
+    return Tenant.objects.create(slug=slug, name=slug.capitalize())
+
+
+def make_person(tenant: Tenant, *roles: Role, handle: str = "") -> Person:
+    """A person with these roles in the tenant, and the password "correct horse"."""
+    person = Person(username=handle or f"p.{secrets.token_hex(3)}")
+    person.set_password("correct horse")
+    person.save()
+    with acting(tenant.pk):
+        for role in roles:
+            Membership.objects.create(tenant=tenant, person=person, role=role)
+    return person
+
+
+def eventually(look: Callable[[], T], *, seconds: float = 20.0, what: str = "") -> T:
+    """The first truthy value of `look`, polled; AssertionError with `what` when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = look()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not seen within {seconds} s: {what or look}")
+        time.sleep(0.02)

@@ -1,0 +1,44 @@
+"""Hold: no claims and no sends until it is lifted. No clock stops."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from access import authority
+from access.refusals import Conflict
+from access.roles import Role
+from access.tenancy import acting
+from workflows import items, journal
+from workflows.locks import lock_job
+from workflows.models import Job
+from workflows.states import ENDED
+
+
+class NotHoldable(Conflict):
+    """The job has ended, or is already as asked."""
+
+
+def hold_job(*, tenant_id: int, job_id: int, person_id: int, reason: str, now: datetime) -> None:
+    """Hold a job. Locks job → items. Raises NoSuchJob, NotPermitted, NotHoldable."""
+    with acting(tenant_id):
+        job = lock_job(job_id)
+        actor = authority.require(person_id, Role.ADMIN, Role.OPERATOR)
+        if job.state in ENDED:
+            raise NotHoldable(f"{job.label} has ended; there is nothing to hold.")
+        if job.held_at is not None:
+            raise NotHoldable(f"{job.label} is already held by {job.held_by}.")
+        Job.objects.filter(pk=job.pk).update(held_at=now, held_by=actor.name, hold_reason=reason[:1000])
+        items.set_held(job=job, held=True)
+        journal.record(job=job, event="job.held", actor=actor, evidence={"reason": reason})
+
+
+def release_job(*, tenant_id: int, job_id: int, person_id: int, now: datetime) -> None:
+    """Lift a hold. Locks job → items. Raises NoSuchJob, NotPermitted, NotHoldable."""
+    with acting(tenant_id):
+        job = lock_job(job_id)
+        actor = authority.require(person_id, Role.ADMIN, Role.OPERATOR)
+        if job.held_at is None:
+            raise NotHoldable(f"{job.label} is not held.")
+        Job.objects.filter(pk=job.pk).update(held_at=None, held_by="", hold_reason="")
+        items.set_held(job=job, held=False)
+        journal.record(job=job, event="job.released", actor=actor, evidence={"held_by": job.held_by})

@@ -1,0 +1,33 @@
+"""Changing a job's work items from an action. The caller holds the job's lock (order: job → items)."""
+
+from __future__ import annotations
+
+from django.db import connection
+
+from workflows.models import Job
+from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState
+
+
+def cancel_open(*, job: Job) -> int:
+    """Cancel every open or stuck item of a job. What runs finishes in vain: its result is recorded as stale."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH mine AS (SELECT id FROM workflows_workitem WHERE job_id = %s AND state = ANY(%s)"
+            " ORDER BY id FOR NO KEY UPDATE)"
+            " UPDATE workflows_workitem w SET state = %s, finished_at = now() FROM mine WHERE w.id = mine.id",
+            [job.pk, [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)], ItemState.CANCELLED.number],
+        )
+        return int(cursor.rowcount)
+
+
+def set_held(*, job: Job, held: bool) -> None:
+    """Take a job's items out of the claim's sight, or back into it. No clock stops."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH mine AS (SELECT id FROM workflows_workitem WHERE job_id = %s ORDER BY id FOR NO KEY UPDATE)"
+            " UPDATE workflows_workitem w SET lane_id = CASE WHEN %s THEN -abs(lane_id) ELSE abs(lane_id) END"
+            " FROM mine WHERE w.id = mine.id",
+            [job.pk, held],
+        )
+        if not held:
+            cursor.execute("NOTIFY counterfoil_work")

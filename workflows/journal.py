@@ -1,0 +1,100 @@
+"""Writing and reading a job's journal. `record` is the one door: nothing else changes a job's state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from access.roles import Actor
+from workflows import hooks, states
+from workflows.models import Job, JournalEntry
+from workflows.states import JobState
+
+
+class StaleState(Exception):
+    """The job is no longer in the state that the caller saw."""
+
+
+def transition(*, job: Job, to: JobState, event: str, actor: Actor, evidence: Mapping[str, Any]) -> int:
+    """Move a locked job to `to`, journal it and tell the hooks; return the entry's sequence.
+
+    The job must have been read under its lock in this transaction (`locks.lock_job`). Raises TransitionNotAllowed,
+    or StaleState where the database knows better.
+    """
+    states.check(job.state, to, actor.kind)
+    return _write(job=job, source=job.state, target=to, event=event, actor=actor, evidence=evidence)
+
+
+def record(*, job: Job, event: str, actor: Actor, evidence: Mapping[str, Any]) -> int:
+    """Journal something that changes no state, and tell the hooks; return the entry's sequence."""
+    return _write(job=job, source="", target="", event=event, actor=actor, evidence=evidence)
+
+
+def _write(
+    *, job: Job, source: str, target: str, event: str, actor: Actor, evidence: Mapping[str, Any]
+) -> int:
+    assert connection.in_atomic_block, "journal rows are written inside an action's transaction"
+    text = json.dumps(evidence, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO workflows_journalentry (tenant_id, job_id, sequence, event, from_state, to_state,"
+            " actor_kind, actor_id, actor_name, evidence)"
+            " SELECT tenant_id, id, version + 1, %s, %s, %s, %s, %s, %s, %s FROM workflows_job"
+            " WHERE id = %s AND state = %s RETURNING sequence, at, hash",
+            [event, source, target, actor.kind.value, actor.person_id, actor.name, text, job.pk, job.state],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise StaleState(f"{job.label} is no longer {job.state}.")
+    sequence, at, head = row
+    job.version, job.head = sequence, head
+    if target:
+        job.state = str(target)
+    if target in states.ENDED:
+        job.ended_at = at
+        Job.objects.filter(pk=job.pk).update(ended_at=at)
+    elif target and job.ended_at is not None:
+        job.ended_at = None
+        Job.objects.filter(pk=job.pk).update(ended_at=None)
+    hooks.run(
+        hooks.Happened(
+            job=job,
+            sequence=sequence,
+            event=event,
+            from_state=str(source),
+            to_state=str(target),
+            actor=actor,
+            evidence=evidence,
+            at=at,
+        )
+    )
+    return int(sequence)
+
+
+def entry_hash(entry: JournalEntry) -> bytes:
+    """SHA-256 over the framed fields of one entry, as the database computes it; for verification outside of it."""
+    framed = bytes(entry.previous) + struct.pack(
+        ">qqqq", entry.tenant_id, entry.job_id, entry.sequence, micros(entry.at)
+    )
+    framed += (
+        _frame(entry.event) + _frame(entry.from_state) + _frame(entry.to_state) + _frame(entry.actor_kind)
+    )
+    framed += struct.pack(">q", entry.actor_id) + _frame(entry.actor_name) + _frame(entry.evidence)
+    return hashlib.sha256(framed).digest()
+
+
+def _frame(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack(">i", len(raw)) + raw
+
+
+def micros(at: datetime) -> int:
+    """Whole microseconds since 1970, exactly."""
+    seconds = int(at.replace(microsecond=0).timestamp())
+    return seconds * 1_000_000 + at.microsecond

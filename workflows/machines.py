@@ -1,0 +1,106 @@
+"""Machine items: work that rooms above give the engine beside workflows' steps (send this operation, expire that).
+
+A handler runs outside any transaction, opens its own, and must find out by itself what is left to do: it may be
+called again after a crash at any line, and by several calls for nothing. It returns when it wants to be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from workflows.models import Job, StageKind
+from workflows.states import ItemState
+
+MACHINE_ORDINAL = 1000
+MACHINE_ATTEMPTS = 10
+"""Failures in a row (worker deaths included) after which a machine item is exhausted and a case opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One work item as this process holds it. Every write for it is conditional on `claim_no` and a live lease."""
+
+    item_id: int
+    tenant_id: int
+    job_id: int
+    stage_id: int
+    stage_name: str
+    kind: str
+    key: str
+    ordinal: int
+    claim_no: int
+    attempt: int
+    attempts_limit: int
+    worker_id: int
+    worker_name: str
+    lane_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The machine item has nothing left to do, ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until `ring` or, if given, until `at`."""
+
+    at: datetime | None = None
+
+
+MachineHandler = Callable[[Claim], Done | Wait]
+_handlers: dict[str, MachineHandler] = {}
+
+
+def register(name: str, handler: MachineHandler) -> None:
+    """Add a machine. `name` is stored in rows, so it must stay what it is."""
+    _handlers[name] = handler
+
+
+def handler(name: str) -> MachineHandler:
+    return _handlers[name]
+
+
+def ring(*, job: Job, machine: str, key: str, at: datetime | None = None) -> None:
+    """Have the machine's handler called for `key`, now or at a time; in the caller's transaction.
+
+    The caller holds the job's lock. Repeating it moves the time. An item that is running is called once more after.
+    """
+    assert connection.in_atomic_block
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)"
+            " VALUES (%s, %s, %s, %s, %s, 0, now(), '') ON CONFLICT (job_id, name) DO NOTHING",
+            [job.tenant_id, job.pk, machine, MACHINE_ORDINAL, StageKind.MACHINE],
+        )
+        cursor.execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "key": key, "at": at,
+                               "limit": MACHINE_ATTEMPTS})  # fmt: skip
+        if at is None:
+            cursor.execute("NOTIFY counterfoil_work")
+
+
+def _numbers() -> dict[str, int]:
+    return {s.value.lower(): s.number for s in ItemState}
+
+
+_RING = """
+INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, rank, state, attempts,
+  attempts_limit, claim_no, next_attempt_at)
+SELECT j.tenant_id, j.id, s.id, %(key)s, 0, CASE WHEN j.held_at IS NULL THEN l.id ELSE -l.id END,
+  coalesce((SELECT min(rank) FROM workflows_workitem WHERE lane_id = l.id AND state = %(ready)s), 0),
+  CASE WHEN %(at)s::timestamptz IS NULL THEN %(ready)s ELSE %(backing_off)s END, 0, %(limit)s, 0, %(at)s
+FROM workflows_job j
+JOIN workflows_stage s ON s.job_id = j.id AND s.name = %(machine)s
+JOIN workflows_lane l ON l.tenant_id = j.tenant_id AND l.name = ''
+WHERE j.id = %(job)s
+ON CONFLICT (job_id, stage_id, key) DO UPDATE SET
+  state = CASE WHEN workflows_workitem.state = %(running)s THEN %(running)s ELSE excluded.state END,
+  next_attempt_at = CASE WHEN workflows_workitem.state = %(running)s THEN coalesce(excluded.next_attempt_at, now())
+    ELSE excluded.next_attempt_at END,
+  attempts = CASE WHEN workflows_workitem.state = %(running)s THEN workflows_workitem.attempts ELSE 0 END,
+  reported_at = NULL
+"""
