@@ -1,0 +1,6 @@
+// Where the reading goes on after a swap: the first [data-focus] of what was swapped in.
+document.addEventListener("htmx:afterSettle", (event) => {
+  const swapped = event.detail.elt;
+  const next = swapped.matches("[data-focus]") ? swapped : swapped.querySelector("[data-focus]");
+  if (next) next.focus({ preventScroll: false });
+});
