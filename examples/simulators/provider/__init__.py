@@ -1,0 +1,1 @@
+"""A model provider that speaks the OpenAI chat-completions protocol and answers from a script."""

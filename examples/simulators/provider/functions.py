@@ -1,0 +1,67 @@
+"""Scripted answers that depend on the task line, such as `task: write-rule 14`. The same question, the same bytes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+POLICY: dict[str, Any] = json.loads((Path(__file__).parent / "expense_rules.json").read_text("utf-8"))
+MARKER = "task:"
+
+
+def task_of(last_user: str) -> list[str]:
+    """The words of the marker line: `task: write-rule 14` gives `["write-rule", "14"]`; without a marker, nothing."""
+    first_line = last_user.lstrip().split("\n", 1)[0].strip()
+    return first_line[len(MARKER) :].split() if first_line.lower().startswith(MARKER) else []
+
+
+def parse_policy(last_user: str) -> object:
+    return {"title": POLICY["title"], "rules": [rule["text"] for rule in POLICY["rules"]]}
+
+
+def write_rule(last_user: str) -> object:
+    number = _number(last_user)
+    rule = _rule(number)
+    return {
+        "number": number,
+        "name": rule["name"],
+        "condition": rule["condition"],
+        "severity": rule["severity"],
+    }
+
+
+def write_test(last_user: str) -> object:
+    number = _number(last_user)
+    rule = _rule(number)
+    return {"rule": number, "passes": rule["passes"], "fails": rule["fails"]}
+
+
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "parse-policy": parse_policy,
+    "write-rule": write_rule,
+    "write-test": write_test,
+}
+
+
+def as_json(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _number(last_user: str) -> int:
+    words = task_of(last_user)
+    return int(words[1]) if len(words) > 1 and words[1].isdecimal() and len(words[1]) < 7 else 0
+
+
+def _rule(number: int) -> dict[str, Any]:
+    """Beyond the policy's own rules, one is made up so that a longer policy can be played too."""
+    if 1 <= number <= len(POLICY["rules"]):
+        found: dict[str, Any] = POLICY["rules"][number - 1]
+        return found
+    name = f"rule_{number}"
+    return {
+        "name": name,
+        "condition": f"{name} == true",
+        "severity": "flag",
+        "passes": {name: True},
+        "fails": {name: False},
+    }
