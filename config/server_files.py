@@ -89,18 +89,21 @@ def reachable_binaries(binaries: Path, user: pwd.struct_passwd | None) -> Path:
     """
     if _enters(user, binaries / "postgres"):
         return binaries
-    wheel = binaries.parent
+    package = binaries.parent.parent
     state = (binaries / "postgres").stat()
     copy = OUTSIDE / f"postgresql-{VERSION}-{state.st_size}-{int(state.st_mtime)}"
     if not copy.exists():
         aside = _outside_folder("copy-")
-        shutil.copytree(wheel, aside, dirs_exist_ok=True, symlinks=True)
+        # The binaries look for the wheel's libraries beside the package, so both keep their places.
+        for folder in (binaries.parent, package.with_name(f"{package.name}.libs")):
+            if folder.exists():
+                shutil.copytree(folder, aside / folder.relative_to(package.parent), symlinks=True)
         aside.chmod(0o755)
         try:
             aside.rename(copy)
         except OSError:  # another project made it at the same time
             shutil.rmtree(aside)
-    return copy / "bin"
+    return copy / binaries.relative_to(package.parent)
 
 
 def _outside_folder(prefix: str) -> Path:

@@ -16,7 +16,9 @@ def compile_templates() -> list[str]:
     for engine in engines.all():
         if not isinstance(engine, DjangoTemplates):
             continue
-        for folder in (folder for folder in map(str, engine.template_dirs) if folder.startswith(str(PROJECT))):
+        for folder in (
+            folder for folder in map(str, engine.template_dirs) if folder.startswith(str(PROJECT))
+        ):
             for path, _, names in os.walk(folder):
                 for name in sorted(names):
                     file = os.path.join(path, name)

@@ -1,6 +1,7 @@
 """The embedded server, started, shared, killed and stopped by real processes."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -125,6 +126,19 @@ def test_odd_and_long_paths_are_fine(var: Path, folder: str) -> None:
     with user_of(odd) as url, psycopg.connect(url) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     until(lambda: has_stopped(odd))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs the server as itself")
+def test_folder_of_root_alone_keeps_its_permissions_and_the_data_goes_elsewhere(var: Path) -> None:
+    hidden = var / "hidden"
+    hidden.mkdir(mode=0o700)
+    for _ in range(2):
+        with user_of(hidden / "var") as url, psycopg.connect(url) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        until(lambda: has_stopped(hidden / "var"))
+    assert hidden.stat().st_mode & 0o777 == 0o700
+    assert (hidden / "var" / "postgres").is_symlink()
+    shutil.rmtree((hidden / "var" / "postgres").resolve())
 
 
 def test_login_role_is_no_superuser_and_owns_its_database(own_server: Path) -> None:
