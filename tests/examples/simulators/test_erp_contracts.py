@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from examples.simulators.client import ErpControl, Running, start_erp
+from tests.examples.simulators.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -116,7 +117,7 @@ def test_keyed_answers_409_while_the_first_request_is_in_progress(
     http: httpx.Client, control: ErpControl
 ) -> None:
     """A reserves the key and waits; B comes with the same key and is told; A applies; C gets A's answer again."""
-    control.set_fault("slow_before", seconds=1.5)
+    control.set_fault("slow_before", seconds=3)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(put, http, "keyed")
         wait_until_reserved(http)
@@ -235,8 +236,7 @@ def test_a_signal_ends_the_process_at_once_even_while_a_request_waits(
 
 
 def wait_until_reserved(http: httpx.Client) -> None:
-    while http.get("/keyed/operations/op-1").json()["code"] != "operation_in_progress":
-        pass
+    wait_until(lambda: http.get("/keyed/operations/op-1").json()["code"] == "operation_in_progress")
 
 
 def client_of(running: Running) -> httpx.Client:

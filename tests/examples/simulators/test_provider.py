@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from examples.simulators.client import ProviderControl, Running, start_provider
+from tests.examples.simulators.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -130,7 +131,7 @@ def test_a_fault_reaches_the_client_and_the_log(
 ) -> None:
     provider_control.set_script({"fault": fault, "times": 1})
     with pytest.raises(raised) as failure:
-        ask(provider, "task: write-rule 14", timeout=1)
+        ask(provider, "task: write-rule 14", timeout=1 if raised is openai.APITimeoutError else 10)
     if isinstance(failure.value, openai.RateLimitError):
         assert failure.value.response.headers["Retry-After"] == "3"
     assert len(provider_control.calls()) == 1
@@ -143,8 +144,7 @@ def test_a_call_that_times_out_is_logged_before_and_after_the_client_leaves(
     provider_control.set_script({"fault": {"kind": "timeout", "seconds": 60}})
     with pytest.raises(openai.APITimeoutError):
         ask(provider, "x", timeout=0.5)
-    while provider_control.calls()[0]["outcome"] is None:
-        pass
+    wait_until(lambda: provider_control.calls()[0]["outcome"] is not None)
     assert [call["outcome"] for call in provider_control.calls()] == ["timeout, client left"]
 
 
