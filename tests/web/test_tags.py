@@ -275,3 +275,8 @@ def test_qs_keeps_the_other_keys_and_drops_what_is_empty() -> None:
 
 def test_qs_of_nothing_links_to_the_page_itself() -> None:
     assert write("{% qs %}", request=RequestFactory().get("/jobs/")) == "?"
+
+
+def test_span_is_a_duration_in_words() -> None:
+    shown = words("{% span a %}|{% span 90 %}|{% span none %}", a=timedelta(hours=1, minutes=5), none=None)
+    assert shown.replace(NB, " ") == "1 h 05 m|1 m|\N{EN DASH}"
