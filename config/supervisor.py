@@ -50,9 +50,7 @@ class Stopped(Exception):
 def run() -> int:
     """Set up, serve until told to stop, stop. The exit code is for the shell: 2 when the database cannot be used."""
     lock = os.open(var_file("run", "supervisor.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _try_lock(lock):
         address = os.pread(lock, 1000, 0).decode()
         where = f"runs at {address}" if address else "is being started by another `make run`"
         say(f"Counterfoil already {where}. Stop it with Ctrl-C where it was started.")
@@ -156,23 +154,45 @@ def _step(title: str, command: list[str], environment: dict[str, str], signals: 
 def _wait_for_last_run(signals: "_Signals") -> int:
     """The lock that this run's services inherit, once nothing of a killed run is left."""
     lock = os.open(var_file("run", "services.lock"), os.O_RDONLY | os.O_CREAT, 0o644)
-    deadline = time.monotonic() + STOP_SECONDS + 8
-    told = False
-    while True:
+    began = time.monotonic()
+    told: set[int] = set()
+    while not _try_lock(lock):
+        if not told:
+            say("Waiting for the processes of the last run to end …")
+        waited = time.monotonic() - began
+        if waited > STOP_SECONDS + 8:
+            raise SetupFailed(f"Processes of an earlier `make run` in {PROJECT} do not end: end them first.")
+        # Whoever holds the lock while no supervisor lives has lost the one that would tell it to stop.
+        for pid in _holders(lock):
+            if waited > STOP_SECONDS:
+                _send(os.kill, pid, signal.SIGKILL)
+            elif pid not in told:
+                _send(os.kill, pid, signal.SIGTERM)
+            told.add(pid)
+        signals.wait(0.2)
+    return lock
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holders(descriptor: int) -> list[int]:
+    """The other processes that have the same file open, as far as /proc shows them to us."""
+    wanted = os.fstat(descriptor)
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not told:
-                say("Waiting for the processes of the last run to end …")
-                told = True
-            if time.monotonic() > deadline:
-                raise SetupFailed(
-                    "Processes of an earlier `make run` still run, and none of it tells them to stop: end them first "
-                    f"(their command lines name {PROJECT})."
-                ) from None
-            signals.wait(0.2)
-        else:
-            return lock
+            opened = [os.stat(entry) for entry in (folder / "fd").iterdir()]
+        except OSError:  # it ended, or is somebody else's
+            continue
+        if int(folder.name) != os.getpid() and any(os.path.samestat(wanted, one) for one in opened):
+            found.append(int(folder.name))
+    return found
 
 
 def _wait_until_healthy(address: str, services: "list[_Service]", signals: "_Signals") -> None:
@@ -279,7 +299,9 @@ class _Service:
     process: "subprocess.Popen[bytes] | None" = None
     started_at: float = 0.0
     start_at: float = 0.0
-    pause: float = field(default=0.5)
+    pause: float = 0.5
+    orphans: list[tuple[float, int]] = field(default_factory=list)
+    """When to kill which process group of an ended process."""
 
     @property
     def is_simulator(self) -> bool:
@@ -314,11 +336,21 @@ class _Service:
         code = self.process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         say(f"{self.name} {how}; starting it again in {self.pause:g} s ({_short(_log_of(self.name))})")
+        # What the ended process had started may not know that it is gone (the sentinel of a q2 cluster does not).
+        _send(os.killpg, self.process.pid, signal.SIGTERM)
+        self.orphans.append((time.monotonic() + STOP_SECONDS, self.process.pid))
         self.process = None
+
+    def kill_orphans(self, *, now: float) -> None:
+        """Those of ended processes that were told to stop long enough before `now`."""
+        for _, group in (due for due in self.orphans if due[0] <= now):
+            _send(os.killpg, group, signal.SIGKILL)
+        self.orphans = [later for later in self.orphans if later[0] > now]
 
 
 def _tend(services: list[_Service]) -> None:
     for service in services:
+        service.kill_orphans(now=time.monotonic())
         if service.has_ended():
             service.plan_restart()
         elif service.process is None and time.monotonic() >= service.start_at:
@@ -343,11 +375,17 @@ def _stop(services: list[_Service], seconds: float) -> None:
         except subprocess.TimeoutExpired:
             say(f"Process {process.pid} did not stop within {seconds:g} s: killing it.")
         # Whatever is left of its group, orphans of a process that ended badly included.
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        _send(os.killpg, process.pid, signal.SIGKILL)
         process.wait()
+    for service in services:
+        service.kill_orphans(now=float("inf"))
+
+
+def _send(kill: Callable[[int, int], None], target: int, number: signal.Signals) -> None:
+    try:
+        kill(target, number)
+    except ProcessLookupError:
+        pass
 
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None

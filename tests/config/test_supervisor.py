@@ -23,6 +23,18 @@ STUBBORN = [
     "-c",
     "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)",
 ]
+PARENT = [
+    sys.executable,
+    "-c",
+    "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(600)",
+]
+LEFT_BEHIND = """
+import fcntl, os, sys, time
+os.makedirs(os.path.dirname(sys.argv[1]))
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT), fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(600)
+"""
 OWNER = """
 import os, sys, time
 from config import supervisor
@@ -60,6 +72,46 @@ def test_process_that_was_killed_is_started_again(
     until(service.has_ended)
     until(lambda: supervisor._tend([service]) or len(_printed(tmp_path, 1)) == 2)
     assert "child was ended by SIGKILL; starting it again in 1 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("service", [PARENT], indirect=True)
+def test_what_an_ended_process_had_started_is_told_to_stop(
+    service: "supervisor._Service", tmp_path: Path
+) -> None:
+    service.start()
+    assert service.process is not None
+    parent = service.process.pid
+    [child] = set(_printed(tmp_path, 2)) - {parent}
+    os.kill(parent, signal.SIGKILL)
+    until(service.has_ended)
+    assert is_running(child)
+    service.plan_restart()
+    until(lambda: not is_running(child))
+
+
+def test_run_ends_what_a_killed_run_left_behind(tmp_path: Path) -> None:
+    left = subprocess.Popen(
+        [sys.executable, "-c", LEFT_BEHIND, str(tmp_path / "run" / "services.lock")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert left.stdout is not None
+    left.stdout.readline()
+    ended = subprocess.run(
+        [sys.executable, "-m", "config.supervisor", "run"],
+        cwd=PROJECT,
+        env=environment(tmp_path, DATABASE_URL="postgresql://a@/b?host=/nonexistent"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    left.communicate()
+    assert left.returncode == -signal.SIGTERM
+    assert ended.returncode == 2
+    waiting, unreachable = ended.stdout.splitlines()
+    assert waiting == "Waiting for the processes of the last run to end …"
+    assert unreachable.startswith("The database server at /nonexistent cannot be reached")
 
 
 def test_pause_grows_while_a_process_keeps_ending(service: "supervisor._Service") -> None:
