@@ -6,7 +6,7 @@ class WorkflowsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from workflows import journal_sql
+        from workflows import checks, journal_sql  # noqa: F401 - importing registers the checks
         from workflows.engine import start
 
         database_objects.register("workflows", journal_sql.statements)

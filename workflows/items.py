@@ -17,7 +17,12 @@ def cancel_open(*, job: Job) -> int:
             " UPDATE workflows_workitem w SET state = %s, finished_at = now() FROM mine WHERE w.id = mine.id",
             [job.pk, [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)], ItemState.CANCELLED.number],
         )
-        return int(cursor.rowcount)
+        cancelled = int(cursor.rowcount)
+        cursor.execute(
+            "UPDATE workflows_stage SET closed_at = now() WHERE job_id = %s AND closed_at IS NULL AND kind <> 'machine'",
+            [job.pk],
+        )
+        return cancelled
 
 
 def set_held(*, job: Job, held: bool) -> None:

@@ -32,6 +32,7 @@ class Claim:
     kind: str
     key: str
     ordinal: int
+    ordinal_of_stage: int
     claim_no: int
     attempt: int
     attempts_limit: int

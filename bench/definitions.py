@@ -1,0 +1,65 @@
+"""The workflows that `make bench` runs: a fan-out, and a chain of fifty steps. They do nothing, durably."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from workflows.authoring import Ctx, OperationDraft, ProposalDraft, Workflow
+
+CHAIN = 50
+
+
+class Size(BaseModel):
+    """How many items to fan out to."""
+
+    items: int
+
+
+class Elements(BaseModel):
+    """What is fanned out over."""
+
+    elements: list[int]
+
+
+class Small(BaseModel):
+    """A result of about two hundred bytes, as the peers' handlers return."""
+
+    i: int
+    text: str
+
+
+fan_out = Workflow("bench-fan-out", revision="1", input=Size, title="Fan-out")
+
+
+@fan_out.step()
+def spread(ctx: Ctx, size: Size) -> Elements:
+    return Elements(elements=list(range(size.items)))
+
+
+@fan_out.step(each=spread.elements)
+def small(ctx: Ctx, i: int) -> Small:
+    return Small(i=i, text="x" * 200)
+
+
+class Nothing(BaseModel):
+    """No input."""
+
+
+chain = Workflow("bench-chain", revision="1", input=Nothing, title="Chain")
+
+
+def _link(number: int) -> None:
+    def link(ctx: Ctx) -> Small:
+        return Small(i=number, text="x" * 200)
+
+    link.__name__ = f"link_{number}"
+    chain.step()(link)
+
+
+for _number in range(CHAIN):
+    _link(_number)
+
+
+def _draft() -> ProposalDraft:
+    operation = OperationDraft(receiver="nowhere", action="none", record="none", title="None", body={})
+    return ProposalDraft(title="Never proposed", operations=(operation,))

@@ -1,0 +1,27 @@
+"""System checks: settings with which work could be lost or done twice are refused at start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+
+@register()
+def queue_settings(**_: Any) -> list[CheckMessage]:
+    """q2 must not hand a task out again while it may still run, nor try for ever."""
+    queue = settings.Q_CLUSTER
+    timeout, retry = queue.get("timeout"), queue.get("retry")
+    wrong: list[CheckMessage] = []
+    if not timeout or not retry or retry <= timeout:
+        wrong.append(
+            Error("Q_CLUSTER needs a timeout, and a retry that is longer than it.", id="counterfoil.E001")
+        )
+    if not queue.get("ack_failures") or queue.get("max_attempts") != 1 or queue.get("catch_up", True):
+        wrong.append(
+            Error(
+                "Q_CLUSTER needs ack_failures=True, max_attempts=1 and catch_up=False.", id="counterfoil.E002"
+            )
+        )
+    return wrong

@@ -1,0 +1,74 @@
+"""The advancer: one thread that does, through the rooms' own actions, what follows a batch. All of it can be repeated."""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from django.db import close_old_connections, connection
+from django.utils import timezone
+
+from workflows.actions import advance
+
+if TYPE_CHECKING:
+    from workflows.engine.engine import Engine
+
+log = logging.getLogger(__name__)
+
+
+class Advancer:
+    """A queue of what is to be done; what is asked for twice while it waits is done once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._queue: queue.SimpleQueue[tuple[str, Callable[[], object]] | None] = queue.SimpleQueue()
+        self._waiting: set[str] = set()
+
+    def advance(self, tenant_id: int, job_id: int) -> None:
+        """See whether a job's open stage is done, and open what follows."""
+        self._put(f"advance {job_id}", partial(_advance, tenant_id, job_id))
+
+    def report(self, tenant_id: int, item_id: int) -> None:
+        """Journal an item that stopped, so that a case opens."""
+        self._put(f"report {item_id}", partial(_report, tenant_id, item_id))
+
+    def missing_revision(self, tenant_id: int, job_id: int, why: str) -> None:
+        """Hold a job whose revision is not here."""
+        self._put(f"missing {job_id}", partial(_missing, tenant_id, job_id, why))
+
+    def stop(self) -> None:
+        """Do what is queued, then end the thread."""
+        self._queue.put(None)
+
+    def run(self) -> None:
+        """Until `stop`. What fails is logged; the sweep brings it again."""
+        while (entry := self._queue.get()) is not None:
+            name, call = entry
+            self._waiting.discard(name)
+            try:
+                call()
+            except Exception:
+                log.exception("could not %s; the sweep will try again", name)
+            finally:
+                close_old_connections()
+        connection.close()
+
+    def _put(self, name: str, call: Callable[[], object]) -> None:
+        if name not in self._waiting:
+            self._waiting.add(name)
+            self._queue.put((name, call))
+
+
+def _advance(tenant_id: int, job_id: int) -> None:
+    advance.advance_job(tenant_id=tenant_id, job_id=job_id, now=timezone.now())
+
+
+def _report(tenant_id: int, item_id: int) -> None:
+    advance.report_stopped(tenant_id=tenant_id, item_id=item_id, now=timezone.now())
+
+
+def _missing(tenant_id: int, job_id: int, why: str) -> None:
+    advance.hold_for_revision(tenant_id=tenant_id, job_id=job_id, why=why, now=timezone.now())

@@ -1,0 +1,222 @@
+"""Liveness: holds this process's advisory lock, renews its lease, listens for work, and frees what the dead left.
+
+A free lock proves only that a database session ended, not that its process did. A worker counts as dead when its
+lease has expired, or when its lock has been free for 300 ms and the server has not restarted since the worker
+registered (a restart frees the locks of the living). A takeover ends the worker's row and frees its items in one
+transaction; a worker that finds its row ended abandons its claims and registers anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from workflows.engine import sql
+from workflows.engine.connections import Connection, connect
+
+if TYPE_CHECKING:
+    from workflows.engine.engine import Engine
+
+log = logging.getLogger(__name__)
+LOCK_CLASS = 0x4346
+TAKEOVER_CLASS = 0x4347
+TICK_SECONDS = 0.2
+FREE_SECONDS = 0.3
+SWEEP_SECONDS = 3.0
+
+_REGISTER = """
+INSERT INTO workflows_worker (name, host, pid, slots, started_at, server_started_at, lease_until, ended_why)
+VALUES (%s, %s, %s, %s, clock_timestamp(), pg_postmaster_start_time(), clock_timestamp() + %s * interval '1 s', '')
+RETURNING id
+"""
+_RENEW = """
+UPDATE workflows_worker SET lease_until = clock_timestamp() + %s * interval '1 s'
+WHERE id = %s AND ended_at IS NULL RETURNING 1
+"""
+_SUSPECTS = """
+SELECT w.id, w.lease_until <= clock_timestamp(),
+  w.server_started_at = pg_postmaster_start_time() AND NOT EXISTS (
+    SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+      AND l.classid = %s::oid AND l.objid = w.id::oid
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+FROM workflows_worker w WHERE w.ended_at IS NULL AND w.id <> %s
+"""
+_END = """
+UPDATE workflows_worker SET ended_at = clock_timestamp(), ended_why = %s WHERE id = %s AND ended_at IS NULL
+RETURNING name
+"""
+
+
+class Liveness:
+    """The thread that keeps the engine known to be alive."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+        self._free_since: dict[int, float] = {}
+        self._renewed = 0.0
+        self._swept = 0.0
+        self.lease_ends = 0.0
+        """By the monotonic clock of this process: no handler is started after it."""
+
+    def register(self) -> int:
+        """A worker row of our own, its lock held; returns its id."""
+        connection = self._connected()
+        lease = self._engine.lease_seconds
+        before = time.monotonic()
+        row = connection.execute(
+            _REGISTER, [self._engine.name, socket.gethostname(), os.getpid(), self._engine.slots, lease]
+        ).fetchone()
+        assert row is not None
+        worker_id = int(row[0])
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, worker_id])
+        connection.execute("LISTEN counterfoil_work")
+        self._renewed, self.lease_ends = before, before + lease
+        return worker_id
+
+    def renew_soon(self) -> None:
+        """Look at our lease at the next tick, not only when a third of it has passed."""
+        self._renewed = 0.0
+
+    def run(self) -> None:
+        """Until the committer has left."""
+        while not self._engine.committer_has_left():
+            try:
+                self._tick()
+            except psycopg.Error as error:
+                log.warning("liveness lost the database: %s", " ".join(str(error).split())[:200])
+                self._reset()
+                self._engine.pause(0.1)
+        try:
+            self._leave()
+        except psycopg.Error as error:
+            log.warning("could not sign off; the lock and the lease will tell: %s", error)
+        self._reset()
+
+    def _tick(self) -> None:
+        connection = self._connected()
+        for _ in connection.notifies(timeout=TICK_SECONDS, stop_after=1):
+            self._engine.committer.wake()
+        now = time.monotonic()
+        if now - self._renewed > self._engine.lease_seconds / 3:
+            self._renew(connection, now)
+        if connection.execute(sql.PROMOTE).rowcount:
+            self._engine.committer.wake()
+        self._look_for_the_dead(connection, now)
+        if now - self._swept > SWEEP_SECONDS:
+            self._swept = now
+            self._sweep(connection)
+
+    def _renew(self, connection: Connection, now: float) -> None:
+        lease = self._engine.lease_seconds
+        if connection.execute(_RENEW, [lease, self._engine.worker_id]).fetchone() is None:
+            self.start_anew()
+            return
+        self._renewed, self.lease_ends = now, now + lease
+
+    def start_anew(self) -> None:
+        """Our row was ended: what we hold belongs to others now. Register again as somebody new."""
+        log.warning("worker %s was declared dead while it lived; it starts anew", self._engine.worker_id)
+        self._engine.committer.abandon()
+        self._connected().execute("SELECT pg_advisory_unlock_all()")
+        self._engine.worker_id = self.register()
+
+    def _look_for_the_dead(self, connection: Connection, now: float) -> None:
+        suspects = connection.execute(_SUSPECTS, [LOCK_CLASS, self._engine.worker_id]).fetchall()
+        free = {worker for worker, _, lock_free in suspects if lock_free}
+        self._free_since = {w: self._free_since.get(w, now) for w in free}
+        for worker, expired, _ in suspects:
+            if expired:
+                self._take_over(connection, worker, "lease lost", "its lease ran out")
+            elif worker in free and now - self._free_since[worker] >= FREE_SECONDS:
+                self._take_over(connection, worker, "worker died", "its process ended")
+
+    def _take_over(self, connection: Connection, worker: int, outcome: str, why: str) -> None:
+        with connection.transaction():
+            mutex = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [TAKEOVER_CLASS, worker])
+            if mutex.fetchone() != (True,) or not self._is_dead(connection, worker, outcome):
+                return
+            row = connection.execute(_END, [why, worker]).fetchone()
+            if row is None:
+                return
+            freed = connection.execute(
+                sql.TAKE_OVER_ITEMS,
+                {
+                    "worker": worker,
+                    "name": row[0],
+                    "outcome": outcome,
+                    "message": f"Its worker stopped: {why}.",
+                },
+            ).rowcount
+        log.warning("took over %s items of worker %s: %s", freed, row[0], why)
+        self._engine.committer.wake()
+
+    def _is_dead(self, connection: Connection, worker: int, outcome: str) -> bool:
+        """Once more, under the row's lock and the database's clock."""
+        row = connection.execute(
+            "SELECT lease_until <= clock_timestamp() FROM workflows_worker"
+            " WHERE id = %s AND ended_at IS NULL FOR UPDATE",
+            [worker],
+        ).fetchone()
+        if row is None:
+            return False
+        if outcome == "lease lost":
+            return bool(row[0])
+        lock = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCK_CLASS, worker]).fetchone()
+        return lock == (True,)
+
+    def _sweep(self, connection: Connection) -> None:
+        """What a crash between a batch's commit and what follows it has left behind."""
+        for tenant_id, job_id in connection.execute(sql.LEFT_BEHIND).fetchall():
+            self._engine.advancer.advance(tenant_id, job_id)
+        for tenant_id, item_id in connection.execute(sql.UNREPORTED).fetchall():
+            self._engine.advancer.report(tenant_id, item_id)
+
+    def _leave(self) -> None:
+        """Sign off: whatever we still hold goes back at once."""
+        connection = self._connected()
+        with connection.transaction():
+            if connection.execute(_END, ["stopped", self._engine.worker_id]).fetchone() is not None:
+                connection.execute(
+                    sql.TAKE_OVER_ITEMS,
+                    {
+                        "worker": self._engine.worker_id,
+                        "name": self._engine.name,
+                        "outcome": "released",
+                        "message": "Its worker had to stop before it was done.",
+                    },
+                )
+            connection.execute("NOTIFY counterfoil_work")
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect("liveness")
+            if self._engine.worker_id:
+                self._resume(self._connection)
+        return self._connection
+
+    def _resume(self, connection: Connection) -> None:
+        """After a lost link: if our row still lives, take the lock again and our tokens stay good."""
+        connection.execute("LISTEN counterfoil_work")
+        row = connection.execute(
+            "SELECT ended_at IS NULL FROM workflows_worker WHERE id = %s", [self._engine.worker_id]
+        ).fetchone()
+        if row == (True,):
+            connection.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, self._engine.worker_id])
+            connection.execute(
+                "UPDATE workflows_worker SET server_started_at = pg_postmaster_start_time() WHERE id = %s",
+                [self._engine.worker_id],
+            )
+            self._renew(connection, time.monotonic())
+        else:
+            self.start_anew()
+
+    def _reset(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,236 @@
+"""Running one claim: find its handler, give it its input, and turn what it does into a Result. No transaction is open.
+
+A slot's Django connection runs as the app's role in the scope of the item's tenant, and only to fetch inputs; they
+are immutable, so what was fetched or just saved is kept in a small cache of the process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django.db import close_old_connections
+from django.utils import timezone
+from pydantic import TypeAdapter, ValidationError
+
+from access.tenancy import reading
+from workflows import machines, registry
+from workflows.authoring import Ctx, Invalid, Retry, Usage, Workflow
+from workflows.authoring.workflow import Parameter, Step
+from workflows.engine.outcomes import Result, encode, failed
+from workflows.machines import Claim, Done, Wait
+from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind
+from workflows.states import ItemState
+
+log = logging.getLogger(__name__)
+MACHINE_RETRY = Retry(attempts=machines.MACHINE_ATTEMPTS, first_wait=0.5, longest_wait=60.0)
+_PROBLEMS: TypeAdapter[list[dict[str, str]]] = TypeAdapter(list[dict[str, str]])
+
+
+class Pinned:
+    """A claim with what the claim's query knows of its job, so that nothing has to be fetched for it."""
+
+    __slots__ = ("claim", "digest", "element", "reference", "revision", "started_at", "workflow")
+
+    def __init__(
+        self,
+        *,
+        claim: Claim,
+        workflow: str,
+        revision: str,
+        digest: str,
+        reference: str,
+        element: str | None,
+        started_at: datetime,
+    ) -> None:
+        self.claim = claim
+        self.workflow = workflow
+        self.revision = revision
+        self.digest = digest
+        self.reference = reference
+        self.element = element
+        self.started_at = started_at
+
+    def definition(self) -> Workflow:
+        return registry.pinned(self.workflow, self.revision, self.digest)
+
+
+class Texts:
+    """Inputs and outputs by (job, stage), most recently used, up to a number of characters."""
+
+    def __init__(self, limit: int = 32_000_000) -> None:
+        self._lock = threading.Lock()
+        self._limit = limit
+        self._size = 0
+        self._kept: OrderedDict[tuple[int, str], str] = OrderedDict()
+
+    def get(self, key: tuple[int, str]) -> str | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, key: tuple[int, str], text: str) -> None:
+        with self._lock:
+            self._size += len(text) - len(self._kept.pop(key, ""))
+            self._kept[key] = text
+            while self._size > self._limit:
+                self._size -= len(self._kept.popitem(last=False)[1])
+
+
+def run(pinned: Pinned, texts: Texts) -> Result:
+    """Run a claim's handler to its Result. Never raises, not even for SystemExit: a slot outlives its handlers."""
+    claim = pinned.claim
+    usage = Usage()
+    retry = MACHINE_RETRY
+    try:
+        if claim.kind == StageKind.MACHINE:
+            return _machine(pinned)
+        definition = pinned.definition()
+        if claim.kind == StageKind.VALIDATE:
+            return _succeeded(pinned, usage, *_validate(definition, pinned, texts, usage))
+        step = definition.step_named(claim.stage_name)
+        if step is None:
+            raise registry.RevisionMissing(f"{pinned.workflow} has no step {claim.stage_name}.")
+        retry = step.retry
+        value = step.handler(_ctx(pinned, usage), **_arguments(step, pinned, texts))
+        return _succeeded(pinned, usage, *encode(step.output, value))
+    except registry.RevisionMissing as missing:
+        return released(pinned, error_class="RevisionMissing", message=str(missing))
+    except BaseException as error:
+        log.info("item %s, attempt %s: %r", claim.item_id, claim.attempt, error)
+        return failed(claim, error, retry=retry, usage=usage, started=pinned.started_at, now=timezone.now())
+    finally:
+        close_old_connections()
+
+
+def released(pinned: Pinned, *, error_class: str = "", message: str = "") -> Result:
+    """The item given back as it was: not an attempt."""
+    return Result(
+        claim=pinned.claim,
+        outcome=AttemptOutcome.RELEASED,
+        state=ItemState.READY,
+        started_at=pinned.started_at,
+        ended_at=timezone.now(),
+        error_class=error_class,
+        error_message=message,
+    )
+
+
+def _machine(pinned: Pinned) -> Result:
+    answer = machines.handler(pinned.claim.stage_name)(pinned.claim)
+    wait = answer.at if isinstance(answer, Wait) else None
+    state = ItemState.SUCCEEDED
+    if isinstance(answer, Wait):
+        state = ItemState.WAITING if wait is None else ItemState.BACKING_OFF
+    return Result(
+        claim=pinned.claim,
+        outcome=AttemptOutcome.SUCCEEDED if isinstance(answer, Done) else AttemptOutcome.WAITING,
+        state=state,
+        started_at=pinned.started_at,
+        ended_at=timezone.now(),
+        wait_until=wait,
+        reset_attempts=True,
+    )
+
+
+def _succeeded(pinned: Pinned, usage: Usage, output: str, digest: str) -> Result:
+    return Result(
+        claim=pinned.claim,
+        outcome=AttemptOutcome.SUCCEEDED,
+        state=ItemState.SUCCEEDED,
+        started_at=pinned.started_at,
+        ended_at=timezone.now(),
+        output=output,
+        digest=digest,
+        usage=usage,
+    )
+
+
+def _ctx(pinned: Pinned, usage: Usage) -> Ctx:
+    claim = pinned.claim
+    return Ctx(
+        tenant_id=claim.tenant_id,
+        job_id=claim.job_id,
+        reference=pinned.reference,
+        item_key=claim.key,
+        attempt=claim.attempt,
+        request_key=f"{pinned.workflow}-{claim.job_id}-{claim.stage_name}-{claim.key}",
+        usage=usage,
+    )
+
+
+def _validate(definition: Workflow, pinned: Pinned, texts: Texts, usage: Usage) -> tuple[str, str]:
+    """The workflow's own validation as a checkpoint: the list of problems, empty when there are none."""
+    problems: list[dict[str, str]] = []
+    try:
+        value = definition.input.model_validate_json(_input_text(pinned.claim, texts))
+        for validator in definition.validator:
+            validator(_ctx(pinned, usage), value)
+    except ValidationError as error:
+        problems = [
+            {"field": ".".join(str(p) for p in e["loc"]), "message": e["msg"]}
+            for e in error.errors(include_url=False, include_input=False)
+        ]
+    except Invalid as refused:
+        problems = [{"field": p.field, "message": p.message} for p in refused.problems]
+    return encode(_PROBLEMS, problems)
+
+
+def _arguments(step: Step, pinned: Pinned, texts: Texts) -> dict[str, Any]:
+    return {p.name: _argument(p, pinned, texts) for p in step.parameters}
+
+
+def _argument(parameter: Parameter, pinned: Pinned, texts: Texts) -> Any:
+    claim = pinned.claim
+    readers: dict[str, Callable[[], str]] = {
+        "input": lambda: _input_text(claim, texts),
+        "element": lambda: pinned.element or "null",
+        "output": lambda: output_text(claim.tenant_id, claim.job_id, parameter.step, texts),
+        "outputs": lambda: _outputs_text(claim, parameter.step),
+    }
+    return parameter.adapter.validate_json(readers[parameter.source]())
+
+
+def _input_text(claim: Claim, texts: Texts) -> str:
+    key = (claim.job_id, "")
+    text = texts.get(key)
+    if text is None:
+        with reading(claim.tenant_id):
+            text = Job.objects.values_list("input", flat=True).get(pk=claim.job_id)
+        texts.put(key, text)
+    return text
+
+
+def output_text(tenant_id: int, job_id: int, stage: str, texts: Texts) -> str:
+    """The saved output of a job's single step, as JSON."""
+    text = texts.get((job_id, stage))
+    if text is None:
+        with reading(tenant_id):
+            rows = Checkpoint.objects.filter(item__job_id=job_id, item__stage__name=stage)
+            text = str(rows.order_by("-version").values_list("output", flat=True)[0])
+        texts.put((job_id, stage), text)
+    return text
+
+
+def _outputs_text(claim: Claim, stage: str) -> str:
+    with reading(claim.tenant_id):
+        opened = Stage.objects.get(job_id=claim.job_id, name=stage)
+        rows = Checkpoint.objects.filter(item__stage=opened, item__job_id=claim.job_id)
+        latest: dict[int, str] = {}
+        for ordinal, output in rows.order_by("item__ordinal", "version").values_list(
+            "item__ordinal", "output"
+        ):
+            latest[ordinal] = output
+    return "[" + ",".join(latest.values()) + "]"
+
+
+def decode_problems(text: str) -> list[dict[str, str]]:
+    """What a validation's checkpoint says is wrong."""
+    problems: list[dict[str, str]] = json.loads(text)
+    return problems

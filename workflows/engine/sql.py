@@ -1,0 +1,177 @@
+"""The committer's set-based SQL. States are rendered as the small numbers that the hot table stores."""
+
+# ruff: noqa: S608 - the statements are made of this file's own constants
+
+from workflows.states import OPEN_ITEM_STATES, ItemState
+
+READY = ItemState.READY.number
+BACKING_OFF = ItemState.BACKING_OFF.number
+RUNNING = ItemState.RUNNING.number
+WAITING = ItemState.WAITING.number
+SUCCEEDED = ItemState.SUCCEEDED.number
+EXHAUSTED = ItemState.EXHAUSTED.number
+REFUSED = ItemState.REFUSED.number
+_OPEN = ", ".join(str(s.number) for s in OPEN_ITEM_STATES)
+
+HOLD_LEASE = """
+SELECT 1 FROM workflows_worker WHERE id = %s AND ended_at IS NULL AND lease_until > clock_timestamp() FOR SHARE
+"""
+"""First in every batch: while it is held nobody can end this worker, so claims cannot be left to a dead one."""
+
+LOCK_JOBS_SHARED = "SELECT id, state FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR SHARE"
+LOCK_JOBS = "SELECT id, state FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+
+CLAIM = f"""
+WITH RECURSIVE lanes AS (
+  (SELECT lane_id FROM workflows_workitem WHERE state = {READY} AND lane_id > %(cursor)s ORDER BY lane_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE w.state = {READY} AND w.lane_id > lanes.lane_id
+          ORDER BY w.lane_id LIMIT 1)
+  FROM lanes WHERE lanes.lane_id IS NOT NULL
+), walked AS MATERIALIZED (SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL LIMIT %(lanes)s),
+share AS (SELECT greatest(1, ceil(%(free)s::numeric / greatest(1, (SELECT count(*) FROM walked))))::int AS each),
+chosen AS (
+  SELECT x.id FROM walked, share, LATERAL (
+    SELECT id FROM workflows_workitem WHERE state = {READY} AND lane_id = walked.lane_id
+    ORDER BY rank, id LIMIT share.each FOR UPDATE SKIP LOCKED) x
+  LIMIT %(free)s),
+taken AS (
+  UPDATE workflows_workitem w SET state = {RUNNING}, attempts = attempts + 1, claim_no = claim_no + 1,
+    worker_id = %(worker)s, started_at = clock_timestamp(), next_attempt_at = NULL
+  FROM chosen WHERE w.id = chosen.id
+  RETURNING w.id, w.tenant_id, w.job_id, w.stage_id, w.key, w.ordinal, w.claim_no, w.attempts, w.attempts_limit,
+    w.lane_id, w.started_at)
+SELECT taken.*, s.name, s.kind, s.ordinal, j.workflow, j.revision, j.configuration_digest, j.reference, i.value
+FROM taken
+JOIN workflows_stage s ON s.id = taken.stage_id
+JOIN workflows_job j ON j.id = taken.job_id
+LEFT JOIN LATERAL (SELECT value FROM workflows_iteminput WHERE item_id = taken.id ORDER BY version DESC LIMIT 1) i
+  ON s.kind = 'each'
+"""
+"""Lanes that have ready items, walked from the process's cursor on; each gives its share of the free slots."""
+
+COMPLETE = f"""
+WITH d AS (
+  SELECT * FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(states)s::smallint[], %(outcomes)s::text[],
+    %(outputs)s::text[], %(digests)s::text[], %(classes)s::text[], %(messages)s::text[], %(routes)s::text[],
+    %(tokens_in)s::int[], %(tokens_out)s::int[], %(costs)s::numeric[], %(waits)s::timestamptz[],
+    %(ended)s::timestamptz[], %(resets)s::boolean[])
+  AS t(id, claim_no, state, outcome, output, digest, error_class, error_message, route, tokens_in, tokens_out, cost,
+    wait_until, ended_at, reset)),
+u AS (
+  UPDATE workflows_workitem i SET
+    state = CASE WHEN d.state = {WAITING} AND i.next_attempt_at IS NOT NULL THEN {BACKING_OFF} ELSE d.state END,
+    next_attempt_at = CASE
+      WHEN d.state = {WAITING} THEN i.next_attempt_at
+      WHEN d.state = {BACKING_OFF} THEN least(d.wait_until, i.next_attempt_at) END,
+    attempts = CASE WHEN d.reset THEN 0 WHEN d.outcome = 'released' THEN i.attempts - 1 ELSE i.attempts END,
+    finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
+  FROM d
+  WHERE i.id = d.id AND i.state = {RUNNING} AND i.claim_no = d.claim_no AND i.worker_id = %(worker)s
+  RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.*),
+c AS (
+  INSERT INTO workflows_checkpoint (tenant_id, item_id, version, output, digest, created_at)
+  SELECT u.tenant_id, u.id, coalesce((SELECT max(version) FROM workflows_checkpoint k WHERE k.item_id = u.id), 0) + 1,
+    u.output, u.digest, clock_timestamp()
+  FROM u WHERE u.output IS NOT NULL),
+a AS (
+  INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
+    error_class, error_message, route, tokens_in, tokens_out, cost)
+  SELECT u.tenant_id, u.id, greatest(u.attempts, 1), u.claim_no, %(name)s, u.started_at,
+    greatest(u.ended_at, u.started_at), u.outcome, u.error_class, u.error_message, u.route, u.tokens_in, u.tokens_out,
+    u.cost FROM u)
+SELECT u.id FROM u
+"""
+"""Accept results whose claim is still ours, under HOLD_LEASE; ids that do not come back are stale."""
+
+STALE = """
+INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
+  error_class, error_message, route, tokens_in, tokens_out, cost)
+SELECT i.tenant_id, i.id, d.number, d.claim_no, %(name)s, d.started_at, greatest(d.ended_at, d.started_at), 'stale',
+  d.error_class, d.error_message, d.route, d.tokens_in, d.tokens_out, d.cost
+FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(numbers)s::smallint[], %(classes)s::text[], %(messages)s::text[],
+  %(routes)s::text[], %(tokens_in)s::int[], %(tokens_out)s::int[], %(costs)s::numeric[], %(started)s::timestamptz[],
+  %(ended)s::timestamptz[])
+AS d(id, claim_no, number, error_class, error_message, route, tokens_in, tokens_out, cost, started_at, ended_at)
+JOIN workflows_workitem i ON i.id = d.id
+WHERE NOT EXISTS (SELECT FROM workflows_attempt a
+                  WHERE a.item_id = d.id AND a.claim_no = d.claim_no AND a.worker_name = %(name)s)
+"""
+
+ALREADY_SAVED = """
+SELECT a.item_id, a.claim_no FROM workflows_attempt a
+JOIN unnest(%s::bigint[], %s::int[]) AS d(id, claim_no) ON a.item_id = d.id AND a.claim_no = d.claim_no
+WHERE a.worker_name = %s
+"""
+"""After a commit whose answer was lost: which results are saved after all."""
+
+OPEN_NEXT = f"""
+WITH n AS (
+  SELECT * FROM unnest(%(jobs)s::bigint[], %(tenants)s::bigint[], %(stages)s::bigint[], %(digests)s::text[],
+    %(lanes)s::bigint[], %(names)s::text[], %(ordinals)s::int[], %(kinds)s::text[], %(limits)s::smallint[])
+  AS t(job_id, tenant_id, stage_id, digest, lane_id, name, ordinal, kind, attempts_limit)),
+closed AS (
+  UPDATE workflows_stage s SET closed_at = clock_timestamp(), digest = n.digest FROM n
+  WHERE s.id = n.stage_id AND s.closed_at IS NULL RETURNING s.job_id),
+opened AS (
+  INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)
+  SELECT n.tenant_id, n.job_id, n.name, n.ordinal, n.kind, 1, clock_timestamp(), '' FROM n JOIN closed USING (job_id)
+  ON CONFLICT (job_id, name) DO NOTHING RETURNING id, job_id)
+INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, rank, state, attempts,
+  attempts_limit, claim_no)
+SELECT n.tenant_id, n.job_id, opened.id, '1', 1, n.lane_id,
+  coalesce((SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND x.state = {READY}), 0),
+  {READY}, 0, n.attempts_limit, 0
+FROM opened JOIN n USING (job_id)
+"""
+"""A single step's successor is opened in the batch itself, its job locked; other stages by the advancer."""
+
+CLOSED_BARRIERS = f"""
+SELECT t.stage_id FROM unnest(%s::bigint[], %s::bigint[]) AS t(job_id, stage_id)
+WHERE NOT EXISTS (SELECT FROM workflows_workitem w
+                  WHERE w.job_id = t.job_id AND w.stage_id = t.stage_id AND w.state IN ({_OPEN}))
+"""
+
+ORPHANS = f"""
+WITH mine AS (
+  SELECT id FROM workflows_workitem WHERE worker_id = %(worker)s AND state = {RUNNING}
+    AND NOT (id = ANY(%(held)s::bigint[])) ORDER BY id FOR UPDATE SKIP LOCKED)
+UPDATE workflows_workitem w SET state = {READY}, attempts = attempts - 1 FROM mine WHERE w.id = mine.id
+"""
+"""Claims whose commit succeeded although its answer was lost: nothing ran, so nothing is counted."""
+
+PROMOTE = f"""
+WITH due AS (
+  SELECT id FROM workflows_workitem WHERE state = {BACKING_OFF} AND next_attempt_at <= clock_timestamp()
+  ORDER BY next_attempt_at LIMIT 500 FOR UPDATE SKIP LOCKED)
+UPDATE workflows_workitem w SET state = {READY}, next_attempt_at = NULL FROM due WHERE w.id = due.id
+"""
+
+TAKE_OVER_ITEMS = f"""
+WITH theirs AS (
+  SELECT id FROM workflows_workitem WHERE worker_id = %(worker)s AND state = {RUNNING} ORDER BY id FOR UPDATE),
+freed AS (
+  UPDATE workflows_workitem w SET
+    state = CASE WHEN attempts >= attempts_limit THEN {EXHAUSTED} ELSE {READY} END,
+    finished_at = CASE WHEN attempts >= attempts_limit THEN clock_timestamp() END
+  FROM theirs WHERE w.id = theirs.id
+  RETURNING w.id, w.tenant_id, w.attempts, w.claim_no, w.started_at)
+INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
+  error_class, error_message, route, tokens_in, tokens_out, cost)
+SELECT tenant_id, id, attempts, claim_no, %(name)s, started_at, clock_timestamp(), %(outcome)s, '', %(message)s, '',
+  0, 0, 0 FROM freed
+"""
+
+LEFT_BEHIND = f"""
+SELECT s.tenant_id, s.job_id FROM workflows_stage s JOIN workflows_job j ON j.id = s.job_id
+WHERE s.closed_at IS NULL AND s.kind <> 'machine' AND j.ended_at IS NULL
+  AND NOT EXISTS (SELECT FROM workflows_workitem w
+                  WHERE w.job_id = s.job_id AND w.stage_id = s.id AND w.state IN ({_OPEN}, {EXHAUSTED}, {REFUSED}))
+ORDER BY s.id LIMIT 200
+"""
+"""Stages whose last item was saved, and whose process died before it moved the job on."""
+
+UNREPORTED = f"""
+SELECT tenant_id, id FROM workflows_workitem WHERE state IN ({EXHAUSTED}, {REFUSED}) AND reported_at IS NULL
+ORDER BY id LIMIT 200
+"""

@@ -1,0 +1,131 @@
+"""Reading a submission's body: from bytes to a plain value, with every wrong thing named. Before any job exists."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import rfc8785
+from pydantic import ValidationError
+
+from access.refusals import Unprocessable
+from workflows.authoring import Problem, Workflow
+
+DEEPEST = 30
+LARGEST_SAFE_INTEGER = 2**53
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+class NotJson(Exception):
+    """The body is not JSON at all; the message says where."""
+
+
+class InvalidSubmission(Unprocessable):
+    """The body is not of the workflow's shape: every wrong field with what to do about it. No job is made."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(f"{p.field or 'the whole'}: {p.message}" for p in problems))
+        self.problems = problems
+
+
+def parse(body: bytes) -> Any:
+    """A JSON value from a request's body. Raises NotJson, or InvalidSubmission for what JSON can say and we refuse."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotJson(f"The body is not UTF-8 text: byte {error.start} does not belong there.") from error
+    try:
+        return json.loads(
+            text, parse_float=_fraction, parse_constant=_constant, object_pairs_hook=_without_repeats
+        )
+    except json.JSONDecodeError as error:
+        raise NotJson(
+            f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
+    except RecursionError as error:
+        raise NotJson("The body is nested too deep.") from error
+    except ValueError as error:
+        if isinstance(error, _Repeated):
+            raise InvalidSubmission([Problem(error.key, "is given twice; give it once")]) from error
+        raise NotJson(f"The body is not JSON that can be read: {error}.") from error
+
+
+def check(workflow: Workflow, value: Any) -> str:
+    """The value as canonical JSON text (RFC 8785) if it is of the workflow's shape, or InvalidSubmission."""
+    problems = list(_unfit(value, "", 0))
+    if not problems:
+        try:
+            workflow.input.model_validate_json(json.dumps(value))
+        except ValidationError as error:
+            problems = [
+                Problem(".".join(str(p) for p in e["loc"]), _plain(e["msg"]))
+                for e in error.errors(include_url=False, include_input=False)
+            ]
+    if problems:
+        raise InvalidSubmission(problems)
+    return rfc8785.dumps(value).decode()
+
+
+def digest(text: str) -> str:
+    """SHA-256 of an input's canonical text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _Fraction(str):
+    """A JSON number with a fraction or exponent: kept as its text, to be refused with its place."""
+
+    __slots__ = ()
+
+
+class _Repeated(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _fraction(text: str) -> _Fraction:
+    return _Fraction(text)
+
+
+def _constant(name: str) -> _Fraction:
+    return _Fraction(name)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Repeated(key)
+        found[key] = value
+    return found
+
+
+def _unfit(value: Any, path: str, depth: int) -> list[Problem]:
+    if depth > DEEPEST:
+        return [Problem(path, f"is nested deeper than {DEEPEST} levels")]
+    if isinstance(value, _Fraction):
+        return [Problem(path, f'{value} is a number with a fraction; send it as text, such as "{value}"')]
+    if isinstance(value, str):
+        found = _CONTROL.search(value)
+        return (
+            [Problem(path, f"holds the control character U+{ord(found.group()):04X}; remove it")]
+            if found
+            else []
+        )
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= LARGEST_SAFE_INTEGER:
+        return [Problem(path, "is a whole number too large to be kept exactly; send it as text")]
+    problems: list[Problem] = []
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            problems += _unfit(key, f"{path}.{key}".lstrip("."), depth + 1)
+            problems += _unfit(inner, f"{path}.{key}".lstrip("."), depth + 1)
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            problems += _unfit(inner, f"{path}.{position}".lstrip("."), depth + 1)
+    return problems
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ")
