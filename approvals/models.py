@@ -36,6 +36,12 @@ class Policy(TenantModel):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "name", "revision"], name="one_policy_a_revision"),
             models.CheckConstraint(condition=Q(quorum__gte=1), name="a_quorum_is_at_least_one"),
+            models.CheckConstraint(
+                condition=Q(limit_amount__isnull=True, limit_currency="")
+                | (Q(limit_amount__isnull=False) & ~Q(limit_currency="")),
+                name="a_limit_has_its_currency",
+            ),
+            models.CheckConstraint(condition=Q(expires_after_minutes__gte=1), name="a_policy_gives_time"),
         ]
 
     def __str__(self) -> str:
@@ -47,6 +53,7 @@ class Closing(models.TextChoices):
 
     REJECTED = "rejected"  # a manager said no: the job is cancelled
     CHANGES_REQUESTED = "changes requested"  # a manager sent it back
+    WITHDRAWN = "withdrawn"  # its submitter took it back
     EXPIRED = "expired"  # nobody decided in time, or approved too late to be sent
     VOIDED = "voided"  # a fact changed, or the job was cancelled
     SENT = "sent"  # its operations are under way; it can no longer change hands
@@ -54,7 +61,11 @@ class Closing(models.TextChoices):
 
 
 class Proposal(TenantModel):
-    """The frozen intent. `document` is canonical JSON (RFC 8785) of all that is shown and sent; `digest` its SHA-256."""
+    """The frozen intent. `document` is canonical JSON (RFC 8785) of all that is shown and sent; `digest` its SHA-256.
+
+    The other columns repeat what lists and limits need of it. `approved_at` is when the quorum was complete, or when
+    the policy waived approval (then `quorum` is 0); it is emptied only while the job is back in AWAITING_APPROVAL.
+    """
 
     app_rights: ClassVar = Rights(
         insert=True, update=("approved_at", "closed_at", "closing", "closing_reason")
@@ -63,12 +74,16 @@ class Proposal(TenantModel):
     job = TenantForeignKey(Job, db_index=False)
     number = models.IntegerField()
     title = models.CharField(max_length=300)
+    recipient = models.CharField(max_length=300, default="", blank=True)
     document = models.TextField()
     digest = models.CharField(max_length=64)
     policy = TenantForeignKey(Policy)
     quorum = models.IntegerField()
     amount = models.DecimalField(max_digits=20, decimal_places=4, null=True, blank=True)
     currency = models.CharField(max_length=3, default="", blank=True)
+    amount_label = models.CharField(max_length=300, default="", blank=True)
+    amounts = models.TextField(default="[]")
+    """JSON pairs [amount, currency] that limits are compared with: the proposal's own and the sums of its operations."""
     initiator = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
     frozen_at = models.DateTimeField()
     expires_at = models.DateTimeField()
@@ -151,7 +166,8 @@ class Verdict(models.TextChoices):
 class Decision(TenantModel):
     """One person's verdict on one proposal, with the digest that was on their screen. Append-only.
 
-    The database refuses a second one by the same person, one with another digest, and one after the closing.
+    The database refuses a second one by the same person while the first counts, one with another digest, and one
+    after the closing or the expiry. `round` is above 1 only after an earlier decision of the person was voided.
     """
 
     append_only: ClassVar = True
@@ -160,6 +176,7 @@ class Decision(TenantModel):
     proposal = TenantForeignKey(Proposal, db_index=False)
     person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
     person_name = models.CharField(max_length=200)
+    round = models.IntegerField(default=1)
     verdict = models.CharField(max_length=20, choices=Verdict.choices)
     digest = models.CharField(max_length=64)
     reason = models.TextField(default="", blank=True)
@@ -169,7 +186,7 @@ class Decision(TenantModel):
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["proposal", "person"], name="one_decision_a_person"),
+            models.UniqueConstraint(fields=["proposal", "person", "round"], name="one_decision_a_person"),
             models.CheckConstraint(
                 condition=Q(verdict=Verdict.APPROVE) | ~Q(reason=""), name="a_refusal_has_a_reason"
             ),

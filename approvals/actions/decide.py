@@ -1,0 +1,311 @@
+"""One person's verdict on one proposal: the one function behind every door (page, API, bulk).
+
+Locks job → work items (only to reject) → proposal. A guard is read after the locks, so two managers who press at
+once queue on the job's row: the second reads what the first committed. Raised refusals are kept (`refusing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import IntegrityError
+
+from access import authority
+from access.refusals import Conflict, NotPermitted, Unprocessable
+from access.roles import Actor, Role
+from access.tenancy import acting
+from approvals import canonical, rules
+from approvals.actions.refusing import keeps_refusals
+from approvals.closing import DID, close, how_it_closed
+from approvals.locks import database_clock, job_of, lock_proposal
+from approvals.models import Closing, Decision, DecisionVoid, Proposal, Verdict
+from approvals.rules import NotAnApprover
+from approvals.wording import clock, count
+from workflows import items, journal
+from workflows.locks import lock_items, lock_job
+from workflows.models import Job, WorkItem
+from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, JobState
+
+LONGEST_REASON = 4000
+
+
+class NoSuchVerdict(Unprocessable):
+    """Not one of approve, reject, request changes; or without the digest that it is about."""
+
+
+class ReasonMissing(Unprocessable):
+    """Saying no needs a reason; or the reason cannot be kept."""
+
+
+class StaleProposal(Conflict):
+    """The digest on the person's screen is not the proposal's."""
+
+
+class AlreadyDecided(Conflict):
+    """The person has said something else to this proposal before."""
+
+
+class ProposalClosed(Conflict):
+    """Somebody else's decision, or time, was first; the message says who and when."""
+
+
+class Expired(Conflict):
+    """The proposal's time is over. Exactly at its expiry counts as over."""
+
+
+class HeldOrCancelRequested(Conflict):
+    """The job is held, or somebody asked to cancel it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionResult:
+    """What the decision did. `repeated`: the person had said the same before, and nothing was done now."""
+
+    decision_id: int
+    proposal_id: int
+    job_id: int
+    verdict: Verdict
+    decided_at: datetime
+    repeated: bool
+    approvals: int
+    quorum: int
+    closing: str
+    job_state: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    verdict: Verdict
+    digest: str
+    reason: str
+    fields: tuple[str, ...]
+    authenticated_by: str
+    now: datetime
+
+
+def record_decision(
+    *,
+    tenant_id: int,
+    proposal_id: int,
+    person_id: int,
+    verdict: str,
+    digest: str,
+    now: datetime,
+    reason: str = "",
+    fields: Sequence[str] = (),
+    authenticated_by: str = "password",
+) -> DecisionResult:
+    """Record a verdict and do what follows from it: the quorum's transition, a cancelled job, a job sent back.
+
+    `digest` is the one that was on the person's screen. The same verdict and digest again changes nothing and says
+    when it was given. Raises NoSuchProposal, NoSuchVerdict, ReasonMissing, NotAnApprover, FourEyes, OverLimit,
+    StaleProposal, AlreadyDecided, ProposalClosed, Expired, HeldOrCancelRequested, SomebodyElseIsDeciding; each
+    refusal of an existing proposal is kept as a row and in the journal.
+    """
+    with keeps_refusals(tenant_id, proposal_id, person_id, verdict, now):
+        asked = _parse(verdict, digest, reason, fields, authenticated_by, now)
+        try:
+            with acting(tenant_id):
+                return _decide(proposal_id, person_id, asked)
+        except IntegrityError as refused:
+            # The clock went past the expiry between our look and the insert, where the database looks again.
+            if "has expired" not in str(refused):
+                raise
+            raise Expired("This proposal has just expired. Nothing was decided.") from refused
+
+
+def has_expired(expires_at: datetime, *clocks: datetime) -> bool:
+    """Whether any of the clocks has reached the expiry; the exact moment counts."""
+    return any(at >= expires_at for at in clocks)
+
+
+def _parse(
+    verdict: str, digest: str, reason: str, fields: Sequence[str], authenticated_by: str, now: datetime
+) -> _Asked:
+    if verdict not in Verdict.values:
+        raise NoSuchVerdict(f"Say one of: {', '.join(Verdict.values)}.")
+    if not digest:
+        raise NoSuchVerdict("A decision says which digest it is about. Open the proposal and decide there.")
+    if verdict != Verdict.APPROVE and not reason.strip():
+        raise ReasonMissing("Say why: whoever reads this later has only your reason.")
+    try:
+        canonical.check([reason, *fields])
+    except canonical.NotCanonical as broken:
+        raise ReasonMissing("The reason contains a character that cannot be stored.") from broken
+    if len(reason) > LONGEST_REASON:
+        raise ReasonMissing(f"Keep the reason under {LONGEST_REASON:,} characters.")
+    return _Asked(Verdict(verdict), digest, reason.strip(), tuple(fields), authenticated_by, now)
+
+
+def _decide(proposal_id: int, person_id: int, asked: _Asked) -> DecisionResult:
+    job = lock_job(job_of(proposal_id))
+    if asked.verdict is Verdict.REJECT:
+        _lock_open_items(job)
+    proposal = lock_proposal(proposal_id)
+    actor = _manager(person_id)
+    own = _own_decision(proposal, person_id)
+    if own is not None:
+        return _repeat(job, proposal, own, asked)
+    in_force = rules.rules_for(proposal)
+    _check(job, proposal, in_force, person_id, asked)
+    decision = _insert(proposal, actor, asked)
+    if asked.verdict is Verdict.REJECT:
+        sentence = _reject(job, proposal, decision, actor, asked.now)
+    elif asked.verdict is Verdict.REQUEST_CHANGES:
+        sentence = _request_changes(job, proposal, decision, actor, asked)
+    else:
+        sentence = _approve(job, proposal, decision, actor, in_force)
+    return _result(job, proposal, decision, sentence, repeated=False)
+
+
+def _lock_open_items(job: Job) -> None:
+    # A rejection cancels them after the proposal was locked; the global order has them before it.
+    numbers = [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)]
+    lock_items(list(WorkItem.objects.filter(job=job, state__in=numbers).values_list("pk", flat=True)))
+
+
+def _manager(person_id: int) -> Actor:
+    try:
+        return authority.require(person_id, Role.MANAGER)
+    except NotPermitted as refused:
+        raise NotAnApprover("Only a manager of this organisation may decide this.") from refused
+
+
+def _own_decision(proposal: Proposal, person_id: int) -> Decision | None:
+    """The person's decision on this proposal that counts, if any."""
+    voided = DecisionVoid.objects.filter(decision__proposal=proposal).values("decision_id")
+    return Decision.objects.filter(proposal=proposal, person_id=person_id).exclude(pk__in=voided).first()
+
+
+def _repeat(job: Job, proposal: Proposal, own: Decision, asked: _Asked) -> DecisionResult:
+    at = clock(own.decided_at, proposal.tenant_id)
+    if own.verdict != asked.verdict or own.digest != asked.digest:
+        raise AlreadyDecided(f"You {DID[own.verdict]} already at {at}. That stands.")
+    return _result(job, proposal, own, f"You {DID[own.verdict]} already at {at}.", repeated=True)
+
+
+def _check(job: Job, proposal: Proposal, in_force: rules.Rules, person_id: int, asked: _Asked) -> None:
+    if proposal.closed_at is not None:
+        raise ProposalClosed(how_it_closed(proposal) + _newer(proposal))
+    if proposal.approved_at is not None:
+        raise ProposalClosed(_who_approved(proposal))
+    if asked.digest != proposal.digest:
+        raise StaleProposal("The proposal has changed since this page was opened. Look at it again.")
+    if has_expired(proposal.expires_at, asked.now, database_clock()):
+        at = clock(proposal.expires_at, proposal.tenant_id)
+        raise Expired(f"This proposal expired at {at}. Nothing was decided; it can be proposed again.")
+    if job.held_at is not None:
+        raise HeldOrCancelRequested(
+            f"{job.held_by} holds {job.label}: {job.hold_reason} Nothing was decided."
+        )
+    if job.cancel_requested_at is not None:
+        raise HeldOrCancelRequested(
+            f"{job.cancel_requested_by} asked to cancel {job.label}. Nothing was decided."
+        )
+    if job.state != JobState.AWAITING_APPROVAL:
+        raise ProposalClosed(f"{job.label} is {job.state} and awaits no approval.")
+    objection = rules.objection(person_id, job=job, proposal=proposal, rules=in_force, verdict=asked.verdict)
+    if objection is not None:
+        raise objection
+
+
+def _newer(proposal: Proposal) -> str:
+    newer = Proposal.objects.filter(
+        job_id=proposal.job_id, number__gt=proposal.number, closed_at__isnull=True
+    )
+    found = newer.first()
+    return "" if found is None else f" The proposal has changed: {found.label} waits instead."
+
+
+def _who_approved(proposal: Proposal) -> str:
+    signed = [
+        f"{d.person_name} at {clock(d.decided_at, proposal.tenant_id)}"
+        for d in rules.live_approvals(proposal)
+    ]
+    who = " and ".join(signed) or "the policy"
+    return f"This was approved already by {who}. Your decision was not needed and is not counted."
+
+
+def _insert(proposal: Proposal, actor: Actor, asked: _Asked) -> Decision:
+    return Decision.objects.create(
+        tenant_id=proposal.tenant_id,
+        proposal=proposal,
+        person_id=actor.person_id,
+        person_name=actor.name,
+        verdict=asked.verdict.value,
+        digest=asked.digest,
+        reason=asked.reason,
+        fields="\n".join(asked.fields),
+        authenticated_by=asked.authenticated_by,
+        decided_at=asked.now,
+    )
+
+
+def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor, in_force: rules.Rules) -> str:
+    valid = rules.valid_approvals(job=job, proposal=proposal, rules=in_force)
+    missing = in_force.quorum - len(valid)
+    if missing > 0:
+        evidence = {**_evidence(proposal, decision), "approvals": len(valid), "quorum": in_force.quorum}
+        journal.record(job=job, event="decision.recorded", actor=actor, evidence=evidence)
+        return f"Your approval is recorded. It needs {count(missing, 'more approver', 'more approvers')}."
+    Proposal.objects.filter(pk=proposal.pk).update(approved_at=decision.decided_at)
+    proposal.approved_at = decision.decided_at
+    signed = [{"decision": d.pk, "by": d.person_name, "digest": d.digest} for d in valid]
+    journal.transition(
+        job=job,
+        to=JobState.READY_TO_COMMIT,
+        event="proposal.approved",
+        actor=actor,
+        evidence={**_evidence(proposal, decision), "decisions": signed, "quorum": in_force.quorum},
+    )
+    return "Approved. It is checked again and then sent."
+
+
+def _reject(job: Job, proposal: Proposal, decision: Decision, actor: Actor, now: datetime) -> str:
+    close(proposal, Closing.REJECTED, decision.reason, now)
+    items.cancel_open(job=job)
+    evidence = {**_evidence(proposal, decision), "reason": decision.reason}
+    journal.transition(
+        job=job, to=JobState.CANCELLED, event="proposal.rejected", actor=actor, evidence=evidence
+    )
+    return f"Rejected. {job.label} is cancelled and nothing was sent."
+
+
+def _request_changes(job: Job, proposal: Proposal, decision: Decision, actor: Actor, asked: _Asked) -> str:
+    close(proposal, Closing.CHANGES_REQUESTED, decision.reason, asked.now)
+    evidence = {**_evidence(proposal, decision), "reason": decision.reason, "fields": list(asked.fields)}
+    journal.transition(
+        job=job, to=JobState.VALIDATED, event="changes.requested", actor=actor, evidence=evidence
+    )
+    return "Changes are requested. Nothing was sent."
+
+
+def _evidence(proposal: Proposal, decision: Decision) -> dict[str, object]:
+    return {
+        "proposal": proposal.pk,
+        "number": proposal.number,
+        "digest": decision.digest,
+        "decision": decision.pk,
+        "verdict": decision.verdict,
+    }
+
+
+def _result(
+    job: Job, proposal: Proposal, decision: Decision, sentence: str, *, repeated: bool
+) -> DecisionResult:
+    return DecisionResult(
+        decision_id=decision.pk,
+        proposal_id=proposal.pk,
+        job_id=job.pk,
+        verdict=Verdict(decision.verdict),
+        decided_at=decision.decided_at,
+        repeated=repeated,
+        approvals=len(rules.live_approvals(proposal)),
+        quorum=rules.rules_for(proposal).quorum,
+        closing=proposal.closing,
+        job_state=job.state,
+        sentence=sentence,
+    )

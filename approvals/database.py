@@ -1,0 +1,137 @@
+"""The database's side of approvals: what raw SQL cannot do either.
+
+A proposal is born open while its job is VALIDATED, with the digest of its own document; its operations come in the
+same breath and none later. A decision carries the proposal's digest and comes before closing and expiry, one that
+counts a person. `approved_at` needs the decisions that make the quorum. A closing is written once.
+"""
+
+# ruff: noqa: S608 - the statements are made of names from this code, never of input
+from __future__ import annotations
+
+from approvals.models import Proposal, Verdict
+
+MAY_CHANGE = Proposal.app_rights.update
+
+
+def statements() -> str:
+    """Functions and triggers of this room; repeatable."""
+    return _born() + _changes() + _operations() + _decisions()
+
+
+def _born() -> str:
+    return """
+CREATE OR REPLACE FUNCTION approvals_proposal_born() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.digest <> encode(sha256(convert_to(NEW.document, 'UTF8')), 'hex') THEN
+    RAISE EXCEPTION 'the digest is not that of the document' USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.closed_at IS NOT NULL OR NEW.approved_at IS NOT NULL THEN
+    RAISE EXCEPTION 'a proposal is born open and undecided' USING ERRCODE = 'check_violation';
+  END IF;
+  IF NOT EXISTS (SELECT FROM workflows_job WHERE id = NEW.job_id AND tenant_id = NEW.tenant_id
+    AND state = 'VALIDATED') THEN
+    RAISE EXCEPTION 'only a validated job gets a proposal' USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER born BEFORE INSERT ON approvals_proposal
+  FOR EACH ROW EXECUTE FUNCTION approvals_proposal_born();
+CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON approvals_proposal
+  FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
+"""
+
+
+def _changes() -> str:
+    fixed = [f.column for f in Proposal._meta.concrete_fields if f.column not in MAY_CHANGE]
+    new, old = (", ".join(f"{row}.{column}" for column in fixed) for row in ("NEW", "OLD"))
+    return f"""
+CREATE OR REPLACE FUNCTION approvals_live_approvals(proposal bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT count(DISTINCT d.person_id) FROM approvals_decision d
+  WHERE d.proposal_id = proposal AND d.verdict = '{Verdict.APPROVE}'
+    AND NOT EXISTS (SELECT FROM approvals_decisionvoid v WHERE v.decision_id = d.id)
+$$;
+CREATE OR REPLACE FUNCTION approvals_proposal_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF ({new}) IS DISTINCT FROM ({old}) THEN
+    RAISE EXCEPTION 'a proposal is immutable' USING ERRCODE = 'check_violation';
+  END IF;
+  IF OLD.closed_at IS NOT NULL AND (NEW.approved_at, NEW.closed_at, NEW.closing, NEW.closing_reason)
+    IS DISTINCT FROM (OLD.approved_at, OLD.closed_at, OLD.closing, OLD.closing_reason) THEN
+    RAISE EXCEPTION 'proposal % is closed', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF OLD.approved_at IS NULL AND NEW.approved_at IS NOT NULL
+    AND approvals_live_approvals(OLD.id) < OLD.quorum THEN
+    RAISE EXCEPTION 'proposal % lacks approvals', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at
+    AND (NEW.approved_at IS NOT NULL OR NOT EXISTS (SELECT FROM workflows_job WHERE id = OLD.job_id
+      AND state = 'AWAITING_APPROVAL')) THEN
+    RAISE EXCEPTION 'proposal % stays approved until its job goes back', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER changes BEFORE UPDATE ON approvals_proposal
+  FOR EACH ROW EXECUTE FUNCTION approvals_proposal_changes();
+"""
+
+
+def _operations() -> str:
+    return """
+CREATE OR REPLACE FUNCTION approvals_operation_born() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.body_digest <> encode(sha256(NEW.body), 'hex') THEN
+    RAISE EXCEPTION 'the digest is not that of the body' USING ERRCODE = 'check_violation';
+  END IF;
+  IF NOT EXISTS (SELECT FROM approvals_proposal p JOIN workflows_job j ON j.id = p.job_id
+    WHERE p.id = NEW.proposal_id AND p.tenant_id = NEW.tenant_id AND p.closed_at IS NULL
+      AND j.state = 'VALIDATED') THEN
+    RAISE EXCEPTION 'proposal % is frozen', NEW.proposal_id USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER born BEFORE INSERT ON approvals_proposedoperation
+  FOR EACH ROW EXECUTE FUNCTION approvals_operation_born();
+"""
+
+
+def _decisions() -> str:
+    # The lock makes two deciders queue, raw SQL included; each later statement then sees what the first committed.
+    return """
+CREATE OR REPLACE FUNCTION approvals_decision_allowed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE p record; earlier bigint;
+BEGIN
+  SELECT * INTO p FROM approvals_proposal WHERE id = NEW.proposal_id AND tenant_id = NEW.tenant_id
+    FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'proposal % is not one of tenant %', NEW.proposal_id, NEW.tenant_id
+      USING ERRCODE = 'foreign_key_violation';
+  END IF;
+  IF p.closed_at IS NOT NULL OR p.approved_at IS NOT NULL THEN
+    RAISE EXCEPTION 'proposal % is no longer open to decisions', p.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.digest <> p.digest THEN
+    RAISE EXCEPTION 'the decision is about another digest than proposal % has', p.id
+      USING ERRCODE = 'check_violation';
+  END IF;
+  IF clock_timestamp() >= p.expires_at THEN
+    RAISE EXCEPTION 'proposal % has expired', p.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF NOT EXISTS (SELECT FROM workflows_job WHERE id = p.job_id AND state = 'AWAITING_APPROVAL') THEN
+    RAISE EXCEPTION 'the job of proposal % awaits no approval', p.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.person_id = p.initiator_id AND (SELECT four_eyes FROM approvals_policy WHERE id = p.policy_id) THEN
+    RAISE EXCEPTION 'person % started the job of proposal %', NEW.person_id, p.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF EXISTS (SELECT FROM approvals_decision d WHERE d.proposal_id = p.id AND d.person_id = NEW.person_id
+    AND NOT EXISTS (SELECT FROM approvals_decisionvoid v WHERE v.decision_id = d.id)) THEN
+    RAISE EXCEPTION 'person % has decided on proposal % already', NEW.person_id, p.id
+      USING ERRCODE = 'unique_violation';
+  END IF;
+  SELECT count(*) INTO earlier FROM approvals_decision d
+    WHERE d.proposal_id = p.id AND d.person_id = NEW.person_id;
+  NEW.round := earlier + 1;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER allowed BEFORE INSERT ON approvals_decision
+  FOR EACH ROW EXECUTE FUNCTION approvals_decision_allowed();
+"""

@@ -1,0 +1,204 @@
+"""The document of a proposal: everything that an approver is shown and all that will be sent, in one JSON value.
+
+Its canonical text is stored and signed (by digest); the screen, the limits and the checks before a send read it back
+from there. Money is text in the decimals of its currency, times are UTC.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from babel.numbers import get_currency_precision
+
+from approvals import canonical
+from approvals.models import Policy, Proposal, ProposedOperation
+from approvals.rendering import LEFT_OUT, FrozenRequest
+from workflows.authoring import OperationDraft, ProposalDraft
+from workflows.models import Job
+
+FORMAT = "counterfoil.proposal/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around the draft: who asks, under which policy, until when."""
+
+    job: Job
+    number: int
+    workflow_title: str
+    initiator: str
+    policy: Policy
+    quorum: int
+    frozen_at: datetime
+    expires_at: datetime
+
+
+def build(frame: Frame, draft: ProposalDraft, requests: Sequence[FrozenRequest]) -> dict[str, Any]:
+    """The document as a value; `canonical.write` makes its text."""
+    return {
+        "format": FORMAT,
+        "proposal": f"{frame.job.pk:05d}-{frame.number:02d}",
+        "number": frame.number,
+        "job": _job(frame),
+        "title": draft.title,
+        "summary": draft.summary,
+        "model_text": draft.model_text,
+        "model_route": draft.model_route,
+        "amount": money(draft.amount, draft.currency),
+        "currency": draft.currency or "",
+        "amount_label": draft.amount_label,
+        "recipient": draft.recipient,
+        "sources": [s.model_dump() for s in draft.sources],
+        "operations": [
+            _operation(ordinal, one, request)
+            for ordinal, (one, request) in enumerate(zip(draft.operations, requests, strict=True), start=1)
+        ],
+        "headers_left_out": list(LEFT_OUT),
+        "policy": _policy(frame.policy),
+        "quorum": frame.quorum,
+        "frozen_at": stamp(frame.frozen_at),
+        "expires_at": stamp(frame.expires_at),
+    }
+
+
+def read(text: str) -> dict[str, Any]:
+    """A stored document as a value. Raises NotCanonical where the text was tampered with beyond reading."""
+    value = canonical.parse(text)
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise canonical.NotCanonical(f"This is no document of the format {FORMAT}.")
+    return value
+
+
+def money(amount: Decimal | None, currency: str | None) -> str | None:
+    """An amount in the decimals of its currency, so that equal money is equal text; None for none."""
+    if amount is None or currency is None:
+        return None
+    return f"{amount:.{get_currency_precision(currency)}f}"
+
+
+def compared_amounts(draft: ProposalDraft) -> list[tuple[str, str]]:
+    """What limits look at: the proposal's own amount, and what its operations add up to in each currency."""
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    for one in draft.operations:
+        if one.amount is not None and one.currency is not None:
+            sums[one.currency] += one.amount
+    found = [(money(total, currency) or "", currency) for currency, total in sorted(sums.items())]
+    own = money(draft.amount, draft.currency)
+    if own is not None and (own, draft.currency) not in found:
+        found.insert(0, (own, draft.currency or ""))
+    return found
+
+
+def stamp(at: datetime) -> str:
+    """A time as the document writes it."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def disagreements(proposal: Proposal, operations: Sequence[ProposedOperation]) -> list[str]:
+    """In which points the stored rows differ from the digest that was signed; empty when they are the same bytes."""
+    if canonical.sha256(proposal.document) != proposal.digest:
+        return ["the document is not the one that was signed"]
+    try:
+        value = read(proposal.document)
+    except canonical.NotCanonical as broken:
+        return [str(broken)]
+    found = [
+        f"the {name} differs from the document"
+        for name, stored, signed in (
+            ("expiry", stamp(proposal.expires_at), value["expires_at"]),
+            ("quorum", proposal.quorum, value["quorum"]),
+            ("number", proposal.number, value["number"]),
+            ("job", proposal.job_id, value["job"]["id"]),
+            ("title", proposal.title, value["title"]),
+        )
+        if stored != signed
+    ]
+    signed_operations = value["operations"]
+    if [o.ordinal for o in operations] != [o["ordinal"] for o in signed_operations]:
+        return [*found, "there are other operations than the document has"]
+    for row, signed in zip(operations, signed_operations, strict=True):
+        found += [f"operation {row.ordinal}: the {name} differs" for name in _differing(row, signed)]
+    return found
+
+
+def _differing(row: ProposedOperation, signed: dict[str, Any]) -> list[str]:
+    body = bytes(row.body)
+    stored = {
+        **{name: getattr(row, name) for name in _COPIED},
+        "headers": canonical.parse(row.headers),
+        **_body(body),
+    }
+    if row.body_digest != canonical.sha256(body):
+        return ["body digest"]
+    return [name for name, value in stored.items() if signed[name] != value]
+
+
+_COPIED = (
+    "operation_key",
+    "receiver",
+    "contract_version",
+    "account",
+    "record",
+    "title",
+    "method",
+    "target",
+    "independent",
+)
+
+
+def _operation(ordinal: int, draft: OperationDraft, request: FrozenRequest) -> dict[str, Any]:
+    return {
+        "ordinal": ordinal,
+        "action": draft.action,
+        "independent": draft.independent,
+        "amount": money(draft.amount, draft.currency),
+        "currency": draft.currency or "",
+        "changes": [c.model_dump() for c in draft.changes],
+        **{name: getattr(request, name) for name in _COPIED if name != "independent"},
+        "headers": dict(request.headers),
+        **_body(request.body),
+    }
+
+
+def _body(body: bytes) -> dict[str, Any]:
+    try:
+        text, encoding = body.decode(), "utf-8"
+    except UnicodeDecodeError:
+        text, encoding = base64.b64encode(body).decode(), "base64"
+    return {"body": text, "body_encoding": encoding, "body_digest": canonical.sha256(body)}
+
+
+def _job(frame: Frame) -> dict[str, Any]:
+    job = frame.job
+    return {
+        "id": job.pk,
+        "label": job.label,
+        "title": job.title,
+        "workflow": job.workflow,
+        "workflow_title": frame.workflow_title,
+        "revision": job.revision,
+        "configuration_digest": job.configuration_digest,
+        "reference": job.reference,
+        "input_digest": job.input_digest,
+        "initiator": frame.initiator,
+        "source": job.source,
+    }
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    return {
+        "name": policy.name,
+        "revision": policy.revision,
+        "quorum": policy.quorum,
+        "four_eyes": policy.four_eyes,
+        "waives_approval": policy.waives_approval,
+        "expires_after_minutes": policy.expires_after_minutes,
+        "limit_amount": money(policy.limit_amount, policy.limit_currency or None),
+        "limit_currency": policy.limit_currency,
+    }

@@ -1,0 +1,235 @@
+"""From a draft to a frozen proposal: the one step from VALIDATED to AWAITING_APPROVAL.
+
+Registered with `hooks.freezes_proposals`; runs in the transaction that closes the propose stage, or in that of a
+person who proposes again. What cannot be frozen is journalled as `proposal.refused` and leaves the job VALIDATED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Max
+from pydantic import ValidationError
+
+from access.models import Person
+from access.roles import WORKER
+from approvals import canonical, document, rendering, rules
+from approvals.models import Policy, Proposal, ProposedOperation
+from workflows import journal, machines, registry
+from workflows.authoring import ProposalDraft, Workflow
+from workflows.authoring.values import check_decimals
+from workflows.models import Checkpoint, Job, Stage, StageKind
+from workflows.states import JobState
+
+EXPIRE_MACHINE = "approvals.expire"
+
+
+class NotFrozen(Exception):
+    """The draft cannot become a proposal. The message is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    draft: ProposalDraft
+    requests: list[rendering.FrozenRequest]
+    frame: document.Frame
+    text: str
+
+
+def freeze(job: Job, draft_json: str, now: datetime) -> None:
+    """Freeze a proposal from a draft and ask for its approval (or note that the policy waives it).
+
+    The job is VALIDATED and locked, the tenant's scope is set. A draft that cannot be frozen raises nothing.
+    """
+    try:
+        plan = _plan(job, draft_json, now)
+    except (NotFrozen, canonical.NotCanonical, rendering.CannotRender, registry.RevisionMissing) as refused:
+        evidence = {
+            "why": str(refused)[:1000],
+            "draft": canonical.sha256(draft_json.encode("utf-8", "replace")),
+        }
+        journal.record(job=job, event="proposal.refused", actor=WORKER, evidence=evidence)
+        return
+    proposal = _insert(job, plan)
+    journal.transition(
+        job=job,
+        to=JobState.PROPOSED,
+        event="proposal.frozen",
+        actor=WORKER,
+        evidence={
+            "proposal": proposal.pk,
+            "number": proposal.number,
+            "digest": proposal.digest,
+            "operations": [r.operation_key for r in plan.requests],
+            "checkpoints": _checkpoint_digests(job),
+            "draft": canonical.sha256(draft_json),
+        },
+    )
+    if plan.frame.policy.waives_approval:
+        _waive(job, proposal, plan.frame.policy, now)
+    else:
+        _ask(job, proposal, plan.frame.policy)
+
+
+def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
+    journal.transition(
+        job=job,
+        to=JobState.AWAITING_APPROVAL,
+        event="approval.asked",
+        actor=WORKER,
+        evidence={
+            **_reference(proposal, policy),
+            "quorum": proposal.quorum,
+            "expires_at": document.stamp(proposal.expires_at),
+        },
+    )
+    machines.ring(job=job, machine=EXPIRE_MACHINE, key=str(proposal.pk), at=proposal.expires_at)
+    note_missing_approvers(job, proposal)
+
+
+def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
+    Proposal.objects.filter(pk=proposal.pk).update(approved_at=now)
+    proposal.approved_at = now
+    machines.ring(job=job, machine=EXPIRE_MACHINE, key=str(proposal.pk), at=proposal.expires_at)
+    journal.transition(
+        job=job,
+        to=JobState.READY_TO_COMMIT,
+        event="approval.waived",
+        actor=WORKER,
+        evidence=_reference(proposal, policy),
+    )
+
+
+def note_missing_approvers(job: Job, proposal: Proposal) -> None:
+    """Journal `approver.missing` when too few people could make the quorum: blocked, never approved."""
+    in_force = rules.rules_for(proposal)
+    able = rules.eligible(job=job, proposal=proposal, rules=in_force)
+    if len(able) < in_force.quorum:
+        journal.record(
+            job=job,
+            event="approver.missing",
+            actor=WORKER,
+            evidence={"proposal": proposal.pk, "quorum": in_force.quorum, "able": len(able)},
+        )
+
+
+def _reference(proposal: Proposal, policy: Policy) -> dict[str, Any]:
+    return {"proposal": proposal.pk, "policy": policy.name, "policy_revision": policy.revision}
+
+
+def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
+    draft = _draft(draft_json)
+    workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
+    policy = rules.in_force(workflow.approval_policy)
+    if policy is None:
+        raise NotFrozen(
+            f'There is no approval policy "{workflow.approval_policy}", so nobody could approve this.'
+        )
+    requests = [rendering.render(one, None, now) for one in draft.operations]
+    if len({r.operation_key for r in requests}) < len(requests):
+        raise NotFrozen("Two operations were given the same key.")
+    frame = _frame(job, workflow, policy, now)
+    return _Plan(draft, requests, frame, canonical.write(document.build(frame, draft, requests)))
+
+
+def _draft(draft_json: str) -> ProposalDraft:
+    try:
+        draft = ProposalDraft.model_validate(canonical.parse(draft_json))
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise NotFrozen(f"The draft is not a proposal: {place}: {first['msg']}.") from invalid
+    for what, amount, currency in _money_of(draft):
+        if (amount is None) != (currency is None):
+            raise NotFrozen(f"{what} needs an amount and a currency together.")
+        if amount is not None and currency is not None:
+            try:
+                check_decimals(amount, currency)
+            except ValueError as wrong:
+                raise NotFrozen(f"{what}: {wrong}.") from wrong
+    for what, text in (("recipient", draft.recipient), ("amount label", draft.amount_label)):
+        if len(text) > 300:
+            raise NotFrozen(f"The {what} is longer than 300 characters.")
+    return draft
+
+
+def _money_of(draft: ProposalDraft) -> Iterator[tuple[str, Decimal | None, str | None]]:
+    yield "The proposal", draft.amount, draft.currency
+    for ordinal, one in enumerate(draft.operations, start=1):
+        yield f"Operation {ordinal}", one.amount, one.currency
+
+
+def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> document.Frame:
+    last = Proposal.objects.filter(job=job).aggregate(last=Max("number"))["last"]
+    return document.Frame(
+        job=job,
+        number=(last or 0) + 1,
+        workflow_title=workflow.title or workflow.name,
+        initiator=Person.objects.values_list("username", flat=True).get(pk=job.submitted_by_id),
+        policy=policy,
+        quorum=0 if policy.waives_approval else policy.quorum,
+        frozen_at=now,
+        expires_at=now + timedelta(minutes=policy.expires_after_minutes),
+    )
+
+
+def _insert(job: Job, plan: _Plan) -> Proposal:
+    frame, draft = plan.frame, plan.draft
+    proposal = Proposal.objects.create(
+        tenant_id=job.tenant_id,
+        job=job,
+        number=frame.number,
+        title=draft.title,
+        recipient=draft.recipient,
+        document=plan.text,
+        digest=canonical.sha256(plan.text),
+        policy=frame.policy,
+        quorum=frame.quorum,
+        amount=draft.amount,
+        currency=draft.currency or "",
+        amount_label=draft.amount_label,
+        amounts=canonical.write(document.compared_amounts(draft)),
+        initiator_id=job.submitted_by_id,
+        frozen_at=frame.frozen_at,
+        expires_at=frame.expires_at,
+    )
+    ProposedOperation.objects.bulk_create(
+        ProposedOperation(
+            tenant_id=job.tenant_id,
+            proposal=proposal,
+            ordinal=ordinal,
+            independent=one.independent,
+            operation_key=request.operation_key,
+            receiver=request.receiver,
+            contract_version=request.contract_version,
+            account=request.account,
+            record=request.record,
+            title=request.title,
+            method=request.method,
+            target=request.target,
+            headers=canonical.write(dict(request.headers)),
+            body=request.body,
+            body_digest=canonical.sha256(request.body),
+        )
+        for ordinal, (one, request) in enumerate(zip(draft.operations, plan.requests, strict=True), start=1)
+    )
+    return proposal
+
+
+def proposed_draft(job: Job) -> tuple[str, str] | None:
+    """The saved draft of a job's propose stage and its digest, in its newest version; None before there is one."""
+    saved = Checkpoint.objects.filter(item__job=job, item__stage__kind=StageKind.PROPOSE)
+    row = saved.order_by("-version", "-pk").values_list("output", "digest").first()
+    return None if row is None else (row[0], row[1])
+
+
+def _checkpoint_digests(job: Job) -> dict[str, str]:
+    """By stage: the digest over its checkpoints; for the propose stage, which is just closing, its one checkpoint's."""
+    stages = Stage.objects.filter(job=job).exclude(kind=StageKind.MACHINE).exclude(digest="")
+    found = dict(stages.order_by("ordinal").values_list("name", "digest"))
+    saved = proposed_draft(job)
+    return found if saved is None else {**found, "draft": saved[1]}

@@ -1,0 +1,175 @@
+"""Whether an approval still holds: looked at again before every send, and what to do when it does not.
+
+`approval_still_holds` reads; the other functions write, in the caller's transaction, with job and proposal locked.
+The resubmission of an unknown operation does not ask here: its first send may itself have changed what is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from access import authority
+from access.roles import WORKER, Role
+from approvals import rules
+from approvals.closing import close, reopen_to_decisions, void
+from approvals.document import disagreements
+from approvals.freezing import note_missing_approvers
+from approvals.locks import database_clock
+from approvals.models import Closing, Decision, Proposal, ProposedOperation
+from approvals.wording import clock, count
+from workflows import journal
+from workflows.models import Job
+from workflows.states import JobState
+
+
+class Effect(StrEnum):
+    """What a check that fails asks for; the first one in this order wins."""
+
+    VOID = "void"  # the proposal is not what was signed: `void_and_return` with Closing.VOIDED
+    EXPIRED = "expired"  # its time is over: `void_and_return` with Closing.EXPIRED
+    BACK_TO_APPROVAL = "back to approval"  # `send_back_to_approval` with the check's decisions
+    NONE = ""  # it passes
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check, named as people read it. `decision_ids` are the decisions that stopped counting."""
+
+    name: str
+    ok: bool
+    sentence: str
+    effect: Effect = Effect.NONE
+    decision_ids: tuple[int, ...] = ()
+
+
+def approval_still_holds(proposal: Proposal) -> list[CheckResult]:
+    """Every check on a proposal, in the order of the screen. Locks nothing; a sender holds job and proposal."""
+    job = Job.objects.get(pk=proposal.job_id)
+    in_force = rules.rules_for(proposal)
+    live = rules.live_approvals(proposal)
+    checks = [_digest(proposal, live), _expiry(proposal)]
+    if in_force.quorum:
+        checks += [_authority(live), _four_eyes(job, live, in_force), _limit(proposal, live, in_force)]
+    return [*checks, _policy(job, proposal, in_force)]
+
+
+def first_failure(checks: Iterable[CheckResult]) -> CheckResult | None:
+    """The failed check whose effect comes first: void before expired before back to approval."""
+    order = list(Effect)
+    failed = sorted((c for c in checks if not c.ok), key=lambda c: order.index(c.effect))
+    return failed[0] if failed else None
+
+
+def failed_decisions(checks: Iterable[CheckResult]) -> list[int]:
+    """The ids of all decisions that any check struck out."""
+    return sorted({d for c in checks for d in c.decision_ids})
+
+
+def send_back_to_approval(
+    job: Job, proposal: Proposal, decision_ids: Iterable[int], why: str, now: datetime
+) -> None:
+    """READY_TO_COMMIT → AWAITING_APPROVAL: these decisions are marked void, others still count (event
+    `approval.voided`). A proposal that has been sent in part cannot be decided again: it goes back to VALIDATED."""
+    if proposal.closed_at is not None:
+        void_and_return(job, proposal, why, Closing.VOIDED, now)
+        return
+    decisions = list(Decision.objects.filter(proposal=proposal, pk__in=list(decision_ids)))
+    void(decisions, why, WORKER.name, now)
+    journal.transition(
+        job=job,
+        to=JobState.AWAITING_APPROVAL,
+        event="approval.voided",
+        actor=WORKER,
+        evidence={"proposal": proposal.pk, "decisions": sorted(d.pk for d in decisions), "why": why},
+    )
+    reopen_to_decisions(proposal)
+    note_missing_approvers(job, proposal)
+
+
+def void_and_return(job: Job, proposal: Proposal, why: str, closing: Closing, now: datetime) -> None:
+    """READY_TO_COMMIT → VALIDATED: the proposal is closed (event `proposal.voided`, or `proposal.expired`).
+
+    One that was sent, and definitely did nothing, keeps its closing: it is written once.
+    """
+    if proposal.closed_at is None:
+        close(proposal, closing, why, now)
+    journal.transition(
+        job=job,
+        to=JobState.VALIDATED,
+        event="proposal.expired" if closing is Closing.EXPIRED else "proposal.voided",
+        actor=WORKER,
+        evidence={"proposal": proposal.pk, "number": proposal.number, "digest": proposal.digest, "why": why},
+    )
+
+
+def mark_sent(proposal: Proposal, now: datetime) -> None:
+    """Close a proposal as sent, in the transaction that opens its first submission. A repeat changes nothing."""
+    if proposal.closed_at is None:
+        close(proposal, Closing.SENT, "", now)
+
+
+def _digest(proposal: Proposal, live: list[Decision]) -> CheckResult:
+    operations = list(ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal"))
+    wrong = disagreements(proposal, operations)
+    if wrong:
+        return CheckResult("Digest", False, f"Digest mismatch: {'; '.join(wrong)}.", Effect.VOID)
+    strangers = tuple(d.pk for d in live if d.digest != proposal.digest)
+    if strangers:
+        sentence = "An approval is about another digest."
+        return CheckResult("Digest", False, sentence, Effect.BACK_TO_APPROVAL, strangers)
+    return CheckResult("Digest", True, "The stored bytes are the ones that the digest was made of.")
+
+
+def _expiry(proposal: Proposal) -> CheckResult:
+    at = clock(proposal.expires_at, proposal.tenant_id)
+    if database_clock() >= proposal.expires_at:
+        return CheckResult("Expiry", False, f"It expired at {at}.", Effect.EXPIRED)
+    return CheckResult("Expiry", True, f"It can be sent until {at}.")
+
+
+def _authority(live: list[Decision]) -> CheckResult:
+    lost = [d for d in live if Role.MANAGER not in authority.roles_of(d.person_id)]
+    if not lost:
+        return CheckResult("Authority", True, "Everybody who signed may still sign.")
+    why = " ".join(
+        f"{d.person_name} is no longer a manager here."
+        if d.person.is_active
+        else f"The account of {d.person_name} is disabled."
+        for d in lost
+    )
+    return CheckResult("Authority", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d in lost))
+
+
+def _four_eyes(job: Job, live: list[Decision], in_force: rules.Rules) -> CheckResult:
+    if not in_force.four_eyes:
+        return CheckResult("Four eyes", True, "The policy does not ask for it.")
+    involved = rules.contributors(job)
+    own = [d for d in live if d.person_id in involved]
+    if not own:
+        return CheckResult("Four eyes", True, "Nobody who signed had a hand in it.")
+    why = " ".join(f"{d.person_name} had a hand in this job." for d in own)
+    return CheckResult("Four eyes", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d in own))
+
+
+def _limit(proposal: Proposal, live: list[Decision], in_force: rules.Rules) -> CheckResult:
+    over = rules.over_limit(rules.amounts_of(proposal), in_force.limits)
+    if over is None:
+        return CheckResult(
+            "Limit", True, "It is within the limit." if in_force.limits else "There is no limit."
+        )
+    return CheckResult("Limit", False, str(over), Effect.BACK_TO_APPROVAL, tuple(d.pk for d in live))
+
+
+def _policy(job: Job, proposal: Proposal, in_force: rules.Rules) -> CheckResult:
+    name = proposal.policy.name
+    if not in_force.quorum:
+        return CheckResult("Policy", True, f"{name} waives the approval.")
+    valid = rules.valid_approvals(job=job, proposal=proposal, rules=in_force)
+    missing = in_force.quorum - len(valid)
+    if missing <= 0:
+        return CheckResult("Policy", True, f"{name}: {len(valid)} of {in_force.quorum} have signed.")
+    needs = count(missing, "more approval", "more approvals")
+    return CheckResult("Policy", False, f"{name} needs {needs}.", Effect.BACK_TO_APPROVAL)
