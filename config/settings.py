@@ -117,6 +117,12 @@ COUNTERFOIL_WORKFLOWS = [
 ]
 COUNTERFOIL_ERP_URL = os.environ.get("COUNTERFOIL_ERP_URL", "http://127.0.0.1:8101")
 COUNTERFOIL_PROVIDER_URL = os.environ.get("COUNTERFOIL_PROVIDER_URL", "http://127.0.0.1:8102")
+COUNTERFOIL_INTERNAL_RECEIVERS = [
+    h.strip()
+    for h in os.environ.get("COUNTERFOIL_INTERNAL_RECEIVERS", "127.0.0.1,localhost").split(",")
+    if h.strip()
+]
+"""Receivers that may stand inside: hosts as their addresses name them, or networks (10.20.0.0/16)."""
 
 # --- people -----------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "access.Person"

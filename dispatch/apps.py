@@ -3,3 +3,20 @@ from django.apps import AppConfig
 
 class DispatchConfig(AppConfig):
     name = "dispatch"
+
+    def ready(self) -> None:
+        from access import database_objects
+        from approvals import rendering as approvals_rendering
+        from dispatch import rendering, sending, state_sql, waiting
+        from dispatch.actions import prepare
+        from workflows import hooks, machines
+        from workflows.states import JobState
+
+        database_objects.register("dispatch", state_sql.statements)
+        approvals_rendering.renders_operations(rendering.render_operation)
+        machines.register(sending.MACHINE, sending.run)
+        hooks.on_state(JobState.READY_TO_COMMIT, prepare.prepare_operations)
+        for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):
+            hooks.on_state(state, prepare.withdraw_operations)
+        hooks.on_event("cancel.requested", prepare.stop_what_can_be)
+        hooks.explains_waiting(40, waiting.why_it_waits)

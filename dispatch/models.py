@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 from approvals.models import ProposedOperation
-from dispatch.states import IN_DOUBT_OR_FLIGHT
+from dispatch.states import IN_DOUBT_OR_FLIGHT, WITHOUT_EFFECT
 from workflows.models import Job
 
 
@@ -74,6 +74,7 @@ class Operation(TenantModel):
             "resubmit_safe_until",
             "next_step_at",
             "next_step",
+            "ordered_by",
             "settled_at",
             "receipt_id",
             "automatic_resubmissions",
@@ -95,6 +96,7 @@ class Operation(TenantModel):
     first_may_have_been_sent_at = models.DateTimeField(null=True, blank=True)
     resubmit_safe_until = models.DateTimeField(null=True, blank=True)
     next_step = models.CharField(max_length=20, default="send", blank=True)
+    ordered_by = models.CharField(max_length=200, default="", blank=True)
     next_step_at = models.DateTimeField(null=True, blank=True)
     automatic_resubmissions = models.IntegerField(default=0)
     lookups = models.IntegerField(default=0)
@@ -106,7 +108,10 @@ class Operation(TenantModel):
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["proposed"], name="one_operation_a_proposed"),
-            models.UniqueConstraint(fields=["operation_key"], name="one_operation_a_key"),
+            # A key goes on to a later proposal with equal bytes only where this operation had no effect.
+            models.UniqueConstraint(
+                fields=["operation_key"], condition=~Q(state__in=WITHOUT_EFFECT), name="one_operation_a_key"
+            ),
             models.UniqueConstraint(
                 fields=["tenant", "receiver", "account", "record"],
                 condition=Q(state__in=IN_DOUBT_OR_FLIGHT),
@@ -148,6 +153,7 @@ class Submission(TenantModel):
     worker_id = models.BigIntegerField()
     worker_name = models.CharField(max_length=200)
     resubmission = models.BooleanField(default=False)
+    permit = models.CharField(max_length=20, default="approval")
     body_digest = models.CharField(max_length=64)
     checks = models.TextField(default="[]")
     opened_at = models.DateTimeField()

@@ -45,4 +45,18 @@ MOVES: frozenset[tuple[str, str]] = frozenset(
     }
 )
 IN_DOUBT_OR_FLIGHT = [S.SUBMITTED.value, S.UNKNOWN.value]
+UNSETTLED = [S.SUBMITTED.value, S.UNKNOWN.value, S.CONFLICTED.value]
+"""While one operation of a job is in one of these, the job cannot end."""
+
+WITHOUT_EFFECT = [S.REFUSED.value, S.NOT_APPLIED.value, S.WITHDRAWN.value]
 SETTLED = (S.CONFIRMED, S.REFUSED, S.NOT_APPLIED, S.WITHDRAWN)
+
+
+class NextStep(StrEnum):
+    """What the machine does next with an operation that is not settled."""
+
+    SEND = "send"  # the first send, or the next one after sends that definitely did nothing
+    LOOK_UP = "look up"  # ask the receiver what became of it
+    RESUBMIT = "resubmit"  # the same key and bytes again
+    BLOCKED = "blocked"  # nothing, until a person has put right what stands in the way
+    NONE = ""  # nothing: it is settled, stopped, or only evidence can move it

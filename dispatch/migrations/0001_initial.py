@@ -29,6 +29,7 @@ class Migration(migrations.Migration):
                 ('first_may_have_been_sent_at', models.DateTimeField(blank=True, null=True)),
                 ('resubmit_safe_until', models.DateTimeField(blank=True, null=True)),
                 ('next_step', models.CharField(blank=True, default='send', max_length=20)),
+                ('ordered_by', models.CharField(blank=True, default='', max_length=200)),
                 ('next_step_at', models.DateTimeField(blank=True, null=True)),
                 ('automatic_resubmissions', models.IntegerField(default=0)),
                 ('lookups', models.IntegerField(default=0)),
@@ -121,6 +122,7 @@ class Migration(migrations.Migration):
                 ('worker_id', models.BigIntegerField()),
                 ('worker_name', models.CharField(max_length=200)),
                 ('resubmission', models.BooleanField(default=False)),
+                ('permit', models.CharField(default='approval', max_length=20)),
                 ('body_digest', models.CharField(max_length=64)),
                 ('checks', models.TextField(default='[]')),
                 ('opened_at', models.DateTimeField()),
@@ -156,7 +158,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='operation',
-            constraint=models.UniqueConstraint(fields=('operation_key',), name='one_operation_a_key'),
+            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['REFUSED', 'NOT_APPLIED', 'WITHDRAWN']), _negated=True), fields=('operation_key',), name='one_operation_a_key'),
         ),
         migrations.AddConstraint(
             model_name='operation',

@@ -1,0 +1,180 @@
+"""Receivers and their contracts: written, paused and resumed by an admin, journalled in the tenant's own journal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Max
+from pydantic import ValidationError
+
+from access import authority, tenant_journal
+from access.refusals import Conflict, Unprocessable
+from access.roles import Actor, Role
+from access.tenancy import acting
+from dispatch.actions.prepare import ring_open
+from dispatch.addresses import AddressRefused, check_url
+from dispatch.contracts import Contract
+from dispatch.locks import lock_receiver
+from dispatch.models import Operation, Receiver, ReceiverContract
+from dispatch.secrets import check_reference
+from dispatch.states import SETTLED
+from workflows.locks import lock_job
+
+
+class BadReceiver(Unprocessable):
+    """The receiver's address or secret reference will not do; the message says why."""
+
+
+class BadContract(Unprocessable):
+    """The contract does not say what it must, or contradicts itself; the message names the first fault."""
+
+
+class PauseUnchanged(Conflict):
+    """The receiver is already paused, or is not paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverResult:
+    """The receiver that was written, and its contract's version where one was."""
+
+    receiver_id: int
+    version: int = 0
+
+
+def write_receiver(
+    *, tenant_id: int, name: str, title: str, base_url: str, person_id: int, now: datetime, account: str = "",
+    secret_reference: str = "",
+) -> ReceiverResult:  # fmt: skip
+    """Add a receiver, or change the title and address of the one with this name. Admins only.
+
+    A changed address voids what was frozen for the old one, at the check before its send. A repeat changes nothing.
+    Raises NotPermitted, BadReceiver.
+    """
+    _check(base_url, secret_reference)
+    with acting(tenant_id):
+        actor = authority.require(person_id, Role.ADMIN)
+        return keep_receiver(
+            tenant_id=tenant_id, name=name, title=title, base_url=base_url, account=account,
+            secret_reference=secret_reference, actor=actor,
+        )  # fmt: skip
+
+
+def keep_receiver(
+    *, tenant_id: int, name: str, title: str, base_url: str, account: str, secret_reference: str, actor: Actor
+) -> ReceiverResult:
+    """The write of `write_receiver`, inside the caller's transaction and scope. Raises BadReceiver."""
+    _check(base_url, secret_reference)
+    known = Receiver.objects.filter(name=name).first()
+    if known is None:
+        known = Receiver.objects.create(
+            tenant_id=tenant_id, name=name, title=title, base_url=base_url, account=account,
+            secret_reference=secret_reference,
+        )  # fmt: skip
+    else:
+        receiver = lock_receiver(known.pk)
+        if (receiver.account, receiver.secret_reference) != (account, secret_reference):
+            raise BadReceiver(
+                "The account and the secret of a receiver stay; write another receiver instead."
+            )
+        if (receiver.title, receiver.base_url) == (title, base_url):
+            return ReceiverResult(receiver.pk)
+        Receiver.objects.filter(pk=receiver.pk).update(title=title, base_url=base_url)
+    evidence = {"receiver": name, "title": title, "base_url": base_url, "account": account}
+    tenant_journal.record(event="receiver.written", actor=actor, evidence=evidence)
+    return ReceiverResult(known.pk)
+
+
+def write_contract(
+    *, tenant_id: int, receiver_id: int, terms: dict[str, Any], source: str, person_id: int, now: datetime
+) -> ReceiverResult:
+    """Add the next version of a receiver's contract. Admins only; the same terms again change nothing.
+
+    What was frozen under an earlier version stays under it, except that windows use the stricter of both. Raises
+    NoSuchReceiver, NotPermitted, BadContract.
+    """
+    with acting(tenant_id):
+        actor = authority.require(person_id, Role.ADMIN)
+        return keep_contract(receiver_id=receiver_id, terms=terms, source=source, actor=actor, now=now)
+
+
+def keep_contract(
+    *, receiver_id: int, terms: dict[str, Any], source: str, actor: Actor, now: datetime
+) -> ReceiverResult:
+    """The write of `write_contract`, inside the caller's transaction and scope. Locks the receiver."""
+    try:
+        contract = Contract.model_validate(terms)
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the contract"
+        raise BadContract(f"{place}: {first['msg']}.") from invalid
+    receiver = lock_receiver(receiver_id)
+    kept = contract.model_dump(mode="json")
+    kept["definite_not_applied_codes"] = sorted(kept["definite_not_applied_codes"])
+    versions = ReceiverContract.objects.filter(receiver=receiver)
+    last = versions.order_by("-version").first()
+    if last is not None and last.terms == kept:
+        return ReceiverResult(receiver.pk, last.version)
+    version = (versions.aggregate(v=Max("version"))["v"] or 0) + 1
+    ReceiverContract.objects.create(
+        tenant_id=receiver.tenant_id, receiver=receiver, version=version, terms=kept, reviewed_at=now,
+        source=source[:500],
+    )  # fmt: skip
+    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    evidence = {"receiver": receiver.name, "version": version, "title": contract.title, "digest": digest}
+    tenant_journal.record(event="contract.written", actor=actor, evidence=evidence)
+    return ReceiverResult(receiver.pk, version)
+
+
+def pause_receiver(
+    *, tenant_id: int, receiver_id: int, person_id: int, reason: str, now: datetime
+) -> ReceiverResult:
+    """Stop every send to a receiver; look-ups go on. Admins only. Raises NoSuchReceiver, NotPermitted, PauseUnchanged."""
+    with acting(tenant_id):
+        receiver = lock_receiver(receiver_id)
+        actor = authority.require(person_id, Role.ADMIN)
+        if receiver.paused_at is not None:
+            raise PauseUnchanged(f"{receiver.title} is already paused by {receiver.paused_by}.")
+        Receiver.objects.filter(pk=receiver.pk).update(
+            paused_at=now, paused_by=actor.name, pause_reason=reason[:1000]
+        )
+        evidence = {"receiver": receiver.name, "reason": reason}
+        tenant_journal.record(event="receiver.paused", actor=actor, evidence=evidence)
+        return ReceiverResult(receiver.pk)
+
+
+def resume_receiver(*, tenant_id: int, receiver_id: int, person_id: int, now: datetime) -> ReceiverResult:
+    """Let sends go on, and ring for what waited. Admins only. Raises NoSuchReceiver, NotPermitted, PauseUnchanged.
+
+    The pause is lifted in one transaction; the jobs are rung one by one after it, so that none waits for all.
+    """
+    with acting(tenant_id):
+        receiver = lock_receiver(receiver_id)
+        actor = authority.require(person_id, Role.ADMIN)
+        if receiver.paused_at is None:
+            raise PauseUnchanged(f"{receiver.title} is not paused.")
+        Receiver.objects.filter(pk=receiver.pk).update(paused_at=None, paused_by="", pause_reason="")
+        evidence = {"receiver": receiver.name, "paused_by": receiver.paused_by}
+        tenant_journal.record(event="receiver.resumed", actor=actor, evidence=evidence)
+        waiting = Operation.objects.filter(receiver=receiver).exclude(state__in=SETTLED).exclude(next_step="")
+        job_ids = sorted(set(waiting.values_list("job_id", flat=True)))
+    for job_id in job_ids:
+        with acting(tenant_id):
+            ring_open(lock_job(job_id))
+    return ReceiverResult(receiver.pk)
+
+
+def _check(base_url: str, secret_reference: str) -> None:
+    try:
+        parts = check_url(base_url)
+    except AddressRefused as refused:
+        raise BadReceiver(str(refused)) from refused
+    if parts.query or parts.fragment:
+        raise BadReceiver("A receiver's address has no query and no fragment.")
+    if not check_reference(secret_reference):
+        raise BadReceiver(
+            "A secret is named as env:COUNTERFOIL_RECEIVER_… or file:/run/secrets/…, never written here."
+        )

@@ -1,0 +1,90 @@
+"""Which addresses a receiver may have: checked when it is saved, and again for the address that is connected to.
+
+A name is resolved once, and that very address is connected to, so that a second answer of the name server cannot move
+the request inside. COUNTERFOIL_INTERNAL_RECEIVERS lists what may be inside all the same: hosts as they stand in the
+address ("127.0.0.1", "erp.internal"), or networks ("10.20.0.0/16").
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from urllib.parse import SplitResult, urlsplit
+
+from django.conf import settings
+
+_NAME = re.compile(r"(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class AddressRefused(Exception):
+    """Nothing is sent to this address; the message says why."""
+
+
+def check_url(url: str) -> SplitResult:
+    """The parts of a receiver's address, or AddressRefused. Asks no name server."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as bad:
+        raise AddressRefused(f"{url!r} is no address: {bad}.") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise AddressRefused("An address begins with http:// or https:// and names a host.")
+    if parts.username is not None or parts.password is not None:
+        raise AddressRefused("An address holds no user and no password.")
+    if any(c.isspace() or ord(c) < 33 for c in url):
+        raise AddressRefused("An address has no spaces or control characters.")
+    literal = _literal(parts.hostname)
+    if literal is None and not _NAME.fullmatch(parts.hostname):
+        raise AddressRefused(f"{parts.hostname} is neither a host's name nor an address in its usual form.")
+    if literal is not None:
+        _check_address(parts.hostname, literal)
+    return parts
+
+
+def resolve(host: str, port: int) -> str:
+    """One address of `host` that may be connected to, or AddressRefused. OSError where the name is not known."""
+    literal = _literal(host)
+    if literal is not None:
+        _check_address(host, literal)
+        return str(literal)
+    if not _NAME.fullmatch(host.lower()):
+        raise AddressRefused(f"{host} is not a host's name.")
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # Every answer has to pass: one that points inside is a reason to distrust the others.
+    addresses = [ipaddress.ip_address(str(row[4][0]).split("%")[0]) for row in found]
+    for address in addresses:
+        _check_address(host, address)
+    return str(next((a for a in addresses if a.version == 4), addresses[0]))
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return address
+
+
+def _check_address(host: str, address: Address) -> None:
+    if isinstance(address, ipaddress.IPv6Address) and (
+        address.ipv4_mapped or address.sixtofour or address.teredo
+    ):
+        raise AddressRefused(f"{host} hides one address in another.")
+    if address.is_global and not address.is_multicast:
+        return
+    if not _intended(host.lower(), address):
+        raise AddressRefused(
+            f"{host} points inside ({address}). COUNTERFOIL_INTERNAL_RECEIVERS lists the internal receivers that are meant."
+        )
+
+
+def _intended(host: str, address: Address) -> bool:
+    for entry in settings.COUNTERFOIL_INTERNAL_RECEIVERS:
+        if "/" in entry:
+            if address in ipaddress.ip_network(entry, strict=False):
+                return True
+        elif host == entry.lower():
+            return True
+    return False

@@ -1,0 +1,155 @@
+"""What one exchange means for the effect: the table of faults and answers, as data and pure functions.
+
+Only the connect phase is a usable boundary. Before the mark a failure is definitely not a send; after it, whatever is
+not an answer is doubt. A definite answer to one send says nothing about an earlier one (`joining.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+from dispatch.comparison import Difference, Unreadable, differences, read_json, receipt_of
+from dispatch.contracts import Action, Contract, Meaning
+from dispatch.wire import Exchange
+
+
+class Outcome(StrEnum):
+    """How a submission is closed."""
+
+    APPLIED = "applied"  # done as approved, and the answer is the receipt
+    CONFLICTED = "conflicted"  # done, but the answer differs from what was approved
+    PENDING = "pending"  # accepted; done later, and confirmed then
+    REFUSED = "refused"  # a definite no to what was asked
+    NOT_APPLIED = "not applied"  # definitely not done, for a reason that can pass
+    NOT_SENT = "not sent"  # no byte left
+    IN_PROGRESS = "in progress"  # the receiver still works on an earlier send of this key
+    UNKNOWN = "unknown"  # nobody can tell from what was seen
+    KEY_MISMATCH = "key mismatch"  # the receiver holds other content under this key: a fault of ours
+    OUR_FAULT = "our fault"  # the request cannot be sent as it is; no byte left
+
+
+DEFINITELY_NOTHING = (Outcome.NOT_APPLIED, Outcome.NOT_SENT, Outcome.OUR_FAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an exchange means. `blocked`: trying again cannot help until a person has changed something."""
+
+    outcome: Outcome
+    fault: str = ""
+    retry_after: float | None = None
+    blocked: bool = False
+    receipt_id: str = ""
+    differs: tuple[Difference, ...] = ()
+
+
+BEFORE_THE_MARK: dict[str, tuple[Outcome, str, bool]] = {
+    "ConnectError": (Outcome.NOT_SENT, "no connection", False),
+    "ConnectTimeout": (Outcome.NOT_SENT, "no connection in time", False),
+    "PoolTimeout": (Outcome.NOT_SENT, "no connection was free", False),
+    "ProxyError": (Outcome.NOT_SENT, "a proxy refused", False),
+    "NotBegun": (Outcome.NOT_SENT, "the last check before the first byte said no", False),
+    "AddressRefused": (Outcome.OUR_FAULT, "the address is refused", True),
+    "InvalidURL": (Outcome.OUR_FAULT, "the address is malformed", True),
+    "UnsupportedProtocol": (Outcome.OUR_FAULT, "the address is malformed", True),
+    "LocalProtocolError": (Outcome.OUR_FAULT, "the request is malformed", True),
+    "UnicodeEncodeError": (Outcome.OUR_FAULT, "the request is malformed", True),
+}
+"""Exception to (outcome, words, blocked). Any other failure before the mark is a send that did not begin, too."""
+
+AFTER_THE_MARK: dict[str, str] = {
+    "ReadTimeout": "sent, no answer in time",
+    "WriteTimeout": "the receiver stopped reading midway",
+    "ReadError": "the connection broke before an answer",
+    "WriteError": "the connection broke while sending",
+    "RemoteProtocolError": "the connection ended without a usable answer",
+}
+
+STATUSES: dict[int, tuple[Outcome, bool]] = {
+    **dict.fromkeys((400, 402, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422, 431, 451, 501), (Outcome.REFUSED, False)),
+    **dict.fromkeys((401, 403, 407), (Outcome.NOT_APPLIED, True)),
+    **dict.fromkeys((421, 425, 429), (Outcome.NOT_APPLIED, False)),
+}  # fmt: skip
+"""What a status definitely means where the contract says nothing. All others, 408, 409 and 5xx with them, are doubt."""
+
+
+def read_exchange(
+    seen: Exchange, contract: Contract, action: Action, *, sent: bytes, record: str, now: datetime
+) -> Reading:
+    """What one send came to. Pure: the same exchange under the same contract always reads the same."""
+    if seen.status is None:
+        return _without_answer(seen)
+    content, unreadable = _content(seen)
+    after = retry_after(seen.headers.get("retry-after", ""), now=now, longest=contract.retry_after_max)
+    if any(s.matches(seen.status, content) for s in contract.mismatch_signals):
+        return Reading(Outcome.KEY_MISMATCH, "the receiver holds other content under this key", blocked=True)
+    if any(s.matches(seen.status, content) for s in contract.in_progress_signals):
+        return Reading(Outcome.IN_PROGRESS, "the receiver still works on this key", retry_after=after)
+    if 200 <= seen.status < 300:
+        return _success(seen, action, content, unreadable, sent=sent, record=record)
+    if seen.status in contract.definite_not_applied_codes:
+        return Reading(Outcome.NOT_APPLIED, f"answered {seen.status}", retry_after=after)
+    outcome, blocked = STATUSES.get(seen.status, (Outcome.UNKNOWN, False))
+    return Reading(outcome, f"answered {seen.status}", retry_after=after, blocked=blocked)
+
+
+def retry_after(value: str, *, now: datetime, longest: float) -> float | None:
+    """Seconds to wait by a Retry-After header (seconds or a date), never more than `longest`; None where it says none."""
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value[:9]), longest)
+    try:
+        at = parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return min(max((at - now).total_seconds(), 0.0), longest)
+
+
+def _without_answer(seen: Exchange) -> Reading:
+    said = f": {seen.message}" if seen.message else ""
+    if not seen.marked:
+        default = (Outcome.NOT_SENT, "nothing was sent", False)
+        outcome, words, blocked = BEFORE_THE_MARK.get(seen.exception, default)
+        certificates = seen.exception == "ConnectError" and "start_tls.failed" in " ".join(seen.trace)
+        return Reading(outcome, f"{words}{said}"[:300], blocked=blocked or certificates)
+    if seen.exception == "LocalProtocolError" and seen.trace[-2:-1] == (
+        "http11.send_request_headers.failed",
+    ):
+        return Reading(Outcome.OUR_FAULT, f"the request is malformed{said}"[:300], blocked=True)
+    return Reading(Outcome.UNKNOWN, f"{AFTER_THE_MARK.get(seen.exception, seen.exception)}{said}"[:300])
+
+
+def _content(seen: Exchange) -> tuple[dict[str, object], str]:
+    if seen.body_problem:
+        return {}, f"the answer's body is {seen.body_problem}"
+    try:
+        return read_json(seen.body), ""
+    except Unreadable as unreadable:
+        return {}, str(unreadable)
+
+
+def _success(
+    seen: Exchange, action: Action, content: dict[str, object], unreadable: str, *, sent: bytes, record: str
+) -> Reading:
+    meaning = action.success.get(str(seen.status))
+    if meaning is Meaning.PENDING or (meaning is None and seen.status == 202):
+        return Reading(Outcome.PENDING, f"answered {seen.status}: accepted, to be confirmed")
+    if meaning is None:
+        return Reading(Outcome.UNKNOWN, f"answered {seen.status}, which the contract does not name")
+    needs_body = action.receipt_required or action.echo_path or action.record_path
+    if unreadable and needs_body:
+        return Reading(Outcome.UNKNOWN, f"answered {seen.status}, but {unreadable}")
+    receipt = receipt_of(action, content)
+    if action.receipt_required and not receipt:
+        return Reading(Outcome.UNKNOWN, f"answered {seen.status} without a receipt")
+    differs = tuple(differences(action, sent=sent, record=record, content=content))
+    if differs:
+        names = ", ".join(d.field for d in differs)
+        return Reading(
+            Outcome.CONFLICTED, f"the answer differs: {names}"[:300], receipt_id=receipt, differs=differs
+        )
+    return Reading(Outcome.APPLIED, f"answered {seen.status}", receipt_id=receipt)

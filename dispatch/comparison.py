@@ -1,0 +1,70 @@
+"""Whether what a receiver says it did is what was approved."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dispatch.contracts import Action, at_path
+
+
+class Unreadable(Exception):
+    """The answer's body is not the JSON object that the contract promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that is not what was approved. `told` is None where the receiver does not say."""
+
+    field: str
+    approved: str
+    told: str | None
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """The answer as one JSON object, or Unreadable. A page, a part or nothing at all is not an answer."""
+    if not body.strip():
+        raise Unreadable("the answer has no body")
+    try:
+        content = json.loads(body.decode("utf-8"), parse_float=str)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        raise Unreadable("the answer is not readable JSON") from None
+    if not isinstance(content, dict):
+        raise Unreadable("the answer is not a JSON object")
+    return content
+
+
+def receipt_of(action: Action, content: dict[str, Any]) -> str:
+    """The receiver's own id of what it did, or ""."""
+    value = at_path(content, action.receipt_path) if action.receipt_path else None
+    return str(value)[:200] if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def differences(action: Action, *, sent: bytes, record: str, content: dict[str, Any]) -> list[Difference]:
+    """Every sent value that the answer does not repeat as it was sent; empty where all agree."""
+    found: list[Difference] = []
+    if action.record_path and at_path(content, action.record_path) != record:
+        found.append(Difference("record", record, _text(at_path(content, action.record_path))))
+    if action.echo_path:
+        echoed = at_path(content, action.echo_path)
+        approved = json.loads(sent, parse_float=str) if sent else {}
+        found += _unequal("", approved, echoed if isinstance(echoed, dict) else {})
+    return found
+
+
+def _unequal(prefix: str, approved: dict[str, Any], told: dict[str, Any]) -> list[Difference]:
+    found: list[Difference] = []
+    for name, value in approved.items():
+        other = told.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            found += _unequal(f"{prefix}{name}.", value, other)
+        elif type(value) is not type(other) or value != other:
+            found.append(Difference(f"{prefix}{name}", str(_text(value)), _text(other)))
+    return found
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

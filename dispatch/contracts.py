@@ -1,0 +1,213 @@
+"""What a receiver promises, as data: `ReceiverContract.terms` holds one `Contract`.
+
+Everything that dispatch does without asking follows from here. What a receiver does not promise is not assumed: an
+unpublished retention counts as none, and a lookup proves nothing unless the contract says so.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+PERMANENT: Final = "permanent"
+UNPUBLISHED: Final = "unpublished"
+NO_RETENTION: Final = "none"
+FAR_AWAY = timedelta(days=36_500)
+_LEAST_KEY = 16
+_LETTERS = "abcdefghjkmnpqrstuvwxyz"
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+Status = Annotated[int, Field(ge=100, le=599)]
+Seconds = Annotated[float, Field(ge=0, le=100 * 365 * 86_400, allow_inf_nan=False)]
+Wait = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KeyLocation(StrEnum):
+    """Where the operation key travels."""
+
+    HEADER = "header"
+    BODY = "body"
+    QUERY = "query"
+    NONE = "none"
+
+
+class Meaning(StrEnum):
+    """What a successful status says about the effect."""
+
+    APPLIED = "applied"  # done; the answer is the receipt
+    PENDING = "pending"  # accepted, done later: never a confirmation
+
+
+class Signal(_Frozen):
+    """One way to recognise an answer: its status and, where that is not enough, a value at a path of its JSON."""
+
+    status: Status
+    path: str = ""
+    equals: str = ""
+
+    def matches(self, status: int | None, content: Any) -> bool:
+        if status != self.status:
+            return False
+        return not self.path or at_path(content, self.path) == self.equals
+
+
+class Action(_Frozen):
+    """One kind of request: where it goes, what its answers mean and which values must come back as approved."""
+
+    method: Literal["POST", "PUT", "PATCH", "DELETE"]
+    path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9/_.~{}-]*$", max_length=300)]
+    success: dict[str, Meaning] = Field(default_factory=lambda: {"200": Meaning.APPLIED})
+    receipt_path: str = "id"
+    receipt_required: bool = True
+    record_path: str = ""
+    echo_path: str = ""
+    """Where the answer repeats what was stored; every sent field is compared with it."""
+
+    def fits(self, method: str, path: str) -> bool:
+        """Whether a frozen request (its path without the receiver's own) is one of this action."""
+        pattern = re.escape(self.path).replace(r"\{record\}", "[^/]+")
+        return method == self.method and re.fullmatch(pattern, path) is not None
+
+
+class Timeouts(_Frozen):
+    """Seconds. `send_window` is how long after its checks a submission may still begin to leave."""
+
+    connect: Wait = 5.0
+    read: Wait = 15.0
+    write: Wait = 15.0
+    send_window: Wait = 20.0
+
+    @property
+    def longest(self) -> timedelta:
+        return timedelta(seconds=self.connect + self.read + self.write)
+
+
+class Lookup(_Frozen):
+    """A read of what became of an operation. `authoritative`: by our key, reads its own writes, whole retention."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9/_.~{}?=&-]*$", max_length=300)]
+    found: tuple[Status, ...] = (200,)
+    absent: tuple[Signal, ...] = (Signal(status=404),)
+    authoritative: bool = False
+    absence_is_proof_after: Seconds | None = None
+    schedule: tuple[Seconds, ...] = (1, 2, 5, 15, 60)
+    count_path: str = ""
+
+    @model_validator(mode="after")
+    def _says_by_what(self) -> Self:
+        if "{operation_key}" not in self.path and "{record}" not in self.path:
+            raise ValueError("the lookup's path names neither {operation_key} nor {record}")
+        if self.absence_is_proof_after is not None and not self.authoritative:
+            raise ValueError("absence can only prove something where the lookup is authoritative")
+        if not self.schedule:
+            raise ValueError("the schedule of lookups is empty; leave the lookup out instead")
+        return self
+
+
+class Contract(_Frozen):
+    """One version of what a receiver promises. Durations are in seconds."""
+
+    title: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    actions: Annotated[dict[str, Action], Field(min_length=1)]
+    key_location: KeyLocation = KeyLocation.NONE
+    key_name: str = ""
+    key_max_len: Annotated[int, Field(ge=_LEAST_KEY, le=100)] = 64
+    key_charset: Literal["lower", "upper", "digits and lower"] = "lower"
+    deduplicates: bool = False
+    scope: str = "account"
+    retention: Seconds | Literal["permanent", "unpublished", "none"] = NO_RETENTION
+    retention_margin: Seconds = 600.0
+    retention_source_url: str = ""
+    mismatch_signals: tuple[Signal, ...] = ()
+    in_progress_signals: tuple[Signal, ...] = ()
+    caches_errors: Literal["none", "all", "2xx only"] = "none"
+    replay_kind: Literal["first", "latest", "rebuilt"] = "first"
+    replay_header: str = ""
+    lookup: Lookup | None = None
+    definite_not_applied_codes: frozenset[Status] = frozenset()
+    in_flight_max: Seconds = 60.0
+    timeouts: Timeouts = Timeouts()
+    automatic_resubmissions: Annotated[int, Field(ge=0, le=2)] = 0
+    confirmation: Literal["sync", "later"] = "sync"
+    confirmation_within: Seconds = 3600.0
+    retry_after_max: Seconds = 900.0
+    auth_header: str = "Authorization"
+    auth_scheme: str = "Bearer"
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if (self.key_location is KeyLocation.NONE) != (not self.key_name):
+            raise ValueError("a key has a place and a name, or neither")
+        if self.key_location is KeyLocation.HEADER and not _HEADER.fullmatch(self.key_name):
+            raise ValueError(f"{self.key_name!r} is no header's name")
+        if self.deduplicates and self.key_location is KeyLocation.NONE:
+            raise ValueError("a receiver that deduplicates is sent a key")
+        if self.automatic_resubmissions and not (self.deduplicates or self._proves_absence):
+            raise ValueError("nothing is sent again by itself where neither key nor lookup makes it safe")
+        if any(not re.fullmatch("2[0-9][0-9]", code) for a in self.actions.values() for code in a.success):
+            raise ValueError("success codes are written as text, from 200 to 299")
+        return self
+
+    @property
+    def _proves_absence(self) -> bool:
+        return self.lookup is not None and self.lookup.absence_is_proof_after is not None
+
+    @property
+    def has_window(self) -> bool:
+        """Whether the same key can be sent again without a second effect, for a published time."""
+        return self.deduplicates and self.retention not in (UNPUBLISHED, NO_RETENTION)
+
+    def resubmit_safe_until(self, first_sent_at: datetime) -> datetime | None:
+        """Until when the same key and bytes are still one effect, counted from the first send; None: never."""
+        if not self.has_window:
+            return None
+        if self.retention == PERMANENT:
+            return first_sent_at + FAR_AWAY
+        seconds = max(0.0, float(self.retention) - self.retention_margin)
+        return first_sent_at + timedelta(seconds=seconds)
+
+    def absence_counts_from(self, send_deadline: datetime) -> datetime | None:
+        """From when a lookup that finds nothing proves that nothing was applied; None: never."""
+        if self.lookup is None or self.lookup.absence_is_proof_after is None:
+            return None
+        wait = self.in_flight_max + self.lookup.absence_is_proof_after
+        return send_deadline + timedelta(seconds=wait)
+
+    def action_of(self, method: str, path: str) -> Action | None:
+        """The action that a frozen request is one of."""
+        return next((a for a in self.actions.values() if a.fits(method, path)), None)
+
+    def new_key(self) -> str:
+        """A random operation key that this receiver takes whole: never cut, never like a number."""
+        letters, digits = self._alphabet()
+        length = min(self.key_max_len, 32)
+        # A letter first and no letter e: 219e01 would come back from a spreadsheet as 2.19E+03.
+        return secrets.choice(letters) + "".join(secrets.choice(letters + digits) for _ in range(length - 1))
+
+    def takes_key(self, key: str) -> bool:
+        """Whether a key that was made before fits this contract."""
+        letters, digits = self._alphabet()
+        every = set(letters + digits) | {"e" if letters.islower() else "E", "-"}
+        return _LEAST_KEY <= len(key) <= self.key_max_len and set(key) <= every and key[0].isalpha()
+
+    def _alphabet(self) -> tuple[str, str]:
+        letters = _LETTERS.replace("e", "")
+        return (letters.upper() if self.key_charset == "upper" else letters), "23456789"
+
+
+def at_path(content: Any, path: str) -> Any:
+    """The value at a dotted path of parsed JSON, or None."""
+    for name in path.split("."):
+        if not isinstance(content, dict):
+            return None
+        content = content.get(name)
+    return content

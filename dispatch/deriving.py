@@ -1,0 +1,146 @@
+"""The one function that derives a job's state from its operations, from READY_TO_COMMIT on.
+
+Called after every change of an operation, in that change's transaction, with the job locked. What the actor may not
+do by the table of states is left for who may: the worker, for one, never reopens a job that waits for an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from access.roles import Actor
+from dispatch import locks
+from dispatch.models import Operation
+from dispatch.moving import move
+from dispatch.states import NextStep, OperationState
+from workflows import journal, states
+from workflows.models import Job
+from workflows.states import JobState
+
+S = OperationState
+_AUTOMATIC = (NextStep.LOOK_UP.value, NextStep.RESUBMIT.value)
+UNDER_WAY = (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION)
+
+AfterChange = Callable[[Job, Actor, datetime], None]
+_after_change: list[AfterChange] = []
+
+
+def after_change(tell: AfterChange) -> None:
+    """Have a room above told after every change of an operation, in its transaction, job and operations locked.
+
+    The journal's hooks cannot: a change that leaves the job where it is writes no transition.
+    """
+    _after_change.append(tell)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One operation as the derivation sees it."""
+
+    state: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Where the job belongs, and the journal's event for going there."""
+
+    state: JobState
+    event: str
+
+
+def derive(operations: Sequence[Standing], *, cancelled: bool) -> Derived:
+    """Where a job with these operations belongs. Pure; `cancelled`: a cancel was asked for."""
+    doubt = [o for o in operations if _in_doubt(o)]
+    if doubt:
+        conflicted = any(o.state == S.CONFLICTED for o in doubt)
+        event = "outcome.conflicted" if conflicted else "outcome.unknown"
+        return Derived(JobState.NEEDS_RECONCILIATION, event)
+    if any(_in_flight(o) for o in operations):
+        return Derived(JobState.SUBMITTED, "operation.under_way")
+    applied = [o for o in operations if o.state == S.CONFIRMED]
+    if applied and len(applied) == len(operations):
+        return Derived(JobState.CONFIRMED, "outcome.confirmed")
+    to_go = any(_to_go(o) for o in operations)
+    if applied and to_go:
+        return Derived(JobState.SUBMITTED, "operation.under_way")
+    if to_go:
+        return Derived(JobState.READY_TO_COMMIT, "submission.not_applied")
+    if cancelled:
+        return Derived(JobState.CANCELLED, "job.cancelled")
+    if applied:
+        return Derived(JobState.NEEDS_RECONCILIATION, "outcome.partial")
+    return Derived(JobState.FAILED, "outcome.not_applied")
+
+
+def derive_job(job: Job, actor: Actor, now: datetime) -> None:
+    """Move a locked job to where its operations say it belongs, journalling the fate of each.
+
+    Does nothing for a job that is not SUBMITTED or NEEDS_RECONCILIATION, that is already there, or where the actor's
+    kind may not make the move. Rooms above are told in any case (`after_change`).
+    """
+    _move_job(job, actor, now)
+    for tell in _after_change:
+        tell(job, actor, now)
+
+
+def _move_job(job: Job, actor: Actor, now: datetime) -> None:
+    if job.state not in UNDER_WAY:
+        return
+    operations = current_operations(locks.lock_operations(job))
+    cancelled = job.cancel_requested_at is not None
+    derived = derive([Standing(o.state, o.next_step) for o in operations], cancelled=cancelled)
+    if derived.state == job.state or (job.state, derived.state, actor.kind.value) not in states.ALLOWED:
+        return
+    if derived.state in (JobState.FAILED, JobState.CANCELLED):
+        _withdraw_stopped(operations, now)
+    journal.transition(
+        job=job,
+        to=derived.state,
+        event=derived.event,
+        actor=actor,
+        evidence=_evidence(operations, derived, cancelled=cancelled),
+    )
+
+
+def current_operations(operations: Sequence[Operation]) -> list[Operation]:
+    """Those of the job's latest proposal that has any; earlier ones are settled history."""
+    latest = max((o.proposed.proposal_id for o in operations), default=0)
+    return sorted((o for o in operations if o.proposed.proposal_id == latest), key=lambda o: o.ordinal)
+
+
+def _in_doubt(o: Standing) -> bool:
+    return o.state == S.CONFLICTED or (o.state == S.UNKNOWN and o.next_step not in _AUTOMATIC)
+
+
+def _in_flight(o: Standing) -> bool:
+    return o.state == S.SUBMITTED or (o.state in (S.UNKNOWN, S.NOT_APPLIED) and o.next_step in _AUTOMATIC)
+
+
+def _to_go(o: Standing) -> bool:
+    return o.state == S.PREPARED and o.next_step != NextStep.NONE
+
+
+def _withdraw_stopped(operations: Sequence[Operation], now: datetime) -> None:
+    for operation in operations:
+        if operation.state == S.PREPARED:
+            move(operation, S.WITHDRAWN, now, next_step="", next_step_at=None)
+
+
+def _evidence(operations: Sequence[Operation], derived: Derived, *, cancelled: bool) -> dict[str, Any]:
+    evidence: dict[str, Any] = {
+        "operations": [
+            {"operation": o.label, "state": o.state, "receipt": o.receipt_id, "why": o.fate_note}
+            for o in operations
+        ]
+    }
+    if cancelled:
+        evidence["cancel"] = (
+            "the cancel came too late" if derived.state is JobState.CONFIRMED else "a cancel was asked for"
+        )
+    if derived.state is JobState.NEEDS_RECONCILIATION:
+        evidence["cause"] = derived.event.removeprefix("outcome.")
+    return evidence

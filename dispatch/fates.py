@@ -1,0 +1,62 @@
+"""What became of each operation of a job that stops or has ended: one of four fates, and nothing else anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dispatch.deriving import current_operations
+from dispatch.models import Operation
+from dispatch.states import NextStep, OperationState
+from workflows.models import Job
+
+S = OperationState
+
+
+class Fate(StrEnum):
+    """The four words that people read."""
+
+    STOPPED = "Future steps stopped"
+    REVERSED = "Change reversed"
+    STANDS = "Change not reversed"
+    CHECKING = "Outcome still being checked"
+
+
+@dataclass(frozen=True, slots=True)
+class FateOf:
+    """One operation's fate and the sentence that says why."""
+
+    operation_id: int
+    label: str
+    title: str
+    fate: Fate
+    sentence: str
+
+
+def fates(job: Job) -> list[FateOf]:
+    """The fate of each operation of the job's latest proposal, in their order. Needs the tenant's scope."""
+    query = Operation.objects.filter(job=job).select_related("receiver", "proposed")
+    return [_fate_of(o) for o in current_operations(list(query))]
+
+
+def _fate_of(o: Operation) -> FateOf:
+    at = o.receiver.title
+    receipt = f" as {o.receipt_id}" if o.receipt_id else ""
+    table: dict[str, tuple[Fate, str]] = {
+        S.PREPARED: (Fate.STOPPED, f"It was never sent to {at}."),
+        S.WITHDRAWN: (Fate.STOPPED, f"It was never sent to {at}, and will not be."),
+        S.NOT_APPLIED: (Fate.STOPPED, f"{at} did not apply it."),
+        S.REFUSED: (Fate.STOPPED, f"{at} refused it, so nothing was changed."),
+        S.CONFIRMED: (Fate.STANDS, f"{at} applied it{receipt}; undoing it takes a job of its own."),
+        S.CONFLICTED: (Fate.STANDS, f"{at} applied something else than what was approved{receipt}."),
+        S.SUBMITTED: (Fate.CHECKING, f"It is on its way to {at}, or awaits its confirmation."),
+        S.UNKNOWN: (Fate.CHECKING, _unknown(o, at)),
+    }
+    fate, sentence = table[o.state]
+    return FateOf(o.pk, o.label, o.proposed.title, fate, sentence)
+
+
+def _unknown(o: Operation, at: str) -> str:
+    if o.next_step == NextStep.NONE:
+        return f"It may have been sent to {at}; a person has to find out."
+    return f"It may have been sent to {at}, which is being asked."

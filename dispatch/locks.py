@@ -1,0 +1,68 @@
+"""The only place that locks rows of this room. Order: job → (stage, work item) → proposal → operation → submission."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import connection
+
+from access.refusals import NotFound
+from dispatch.models import Operation, Receiver, Submission
+from workflows.locks import lock_job
+from workflows.models import Job
+
+
+class NoSuchOperation(NotFound):
+    """There is no such operation in this tenant."""
+
+
+class NoSuchReceiver(NotFound):
+    """There is no such receiver in this tenant."""
+
+
+def job_of(operation_id: int) -> int:
+    """The job of an operation, read without a lock: it never changes. Raises NoSuchOperation."""
+    job_id = Operation.objects.filter(pk=operation_id).values_list("job_id", flat=True).first()
+    if job_id is None:
+        raise NoSuchOperation(f"There is no operation {operation_id} here.")
+    return int(job_id)
+
+
+def lock_operations(job: Job) -> list[Operation]:
+    """Every operation of a locked job, fresh and locked, in the order of their ids."""
+    query = Operation.objects.select_for_update(no_key=True, of=("self",))
+    return list(query.filter(job=job).select_related("receiver", "contract", "proposed").order_by("pk"))
+
+
+def lock_job_and_operation(operation_id: int) -> tuple[Job, Operation]:
+    """Both, in the global order; the operation's siblings are locked with it. Raises NoSuchOperation."""
+    job = lock_job(job_of(operation_id))
+    return job, next(o for o in lock_operations(job) if o.pk == operation_id)
+
+
+def lock_open_submission(operation: Operation) -> Submission | None:
+    """The operation's open submission, fresh and locked, or None. A mark that is being set is waited for."""
+    query = Submission.objects.select_for_update(no_key=True, of=("self",))
+    return query.filter(operation=operation, closed_at__isnull=True).order_by("pk").first()
+
+
+def lock_submission(submission_id: int) -> Submission:
+    """One submission, fresh and locked. The caller holds its operation's lock."""
+    return Submission.objects.select_for_update(no_key=True, of=("self",)).get(pk=submission_id)
+
+
+def lock_receiver(receiver_id: int) -> Receiver:
+    """A receiver's row, fresh and locked. Raises NoSuchReceiver."""
+    query = Receiver.objects.select_for_update(no_key=True, of=("self",))
+    receiver = query.filter(pk=receiver_id).first()
+    if receiver is None:
+        raise NoSuchReceiver(f"There is no receiver {receiver_id} here.")
+    return receiver
+
+
+def database_clock() -> datetime:
+    """The database's time at this moment, not at the transaction's start."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        at: datetime = cursor.fetchone()[0]
+    return at

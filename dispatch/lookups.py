@@ -1,0 +1,221 @@
+"""Asking a receiver what became of an operation: a read, outside any transaction, and what its answer proves.
+
+"Found nothing" is an observation. It proves that nothing was applied only where the contract says so and the time in
+which a send could still arrive has passed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from access.roles import Actor
+from access.tenancy import acting, reading
+from dispatch import locks, outcomes, proofs
+from dispatch.comparison import Unreadable, differences, read_json, receipt_of
+from dispatch.contracts import Action, Contract, at_path
+from dispatch.deriving import derive_job
+from dispatch.models import Operation, Submission
+from dispatch.moving import move, observe, plan
+from dispatch.rendering import fill, local_path
+from dispatch.secrets import SecretMissing, secret_headers
+from dispatch.states import NextStep, OperationState
+from dispatch.wire import Exchange, Request, exchange
+from workflows import journal
+from workflows.models import Job
+from workflows.states import ENDED
+
+S = OperationState
+
+
+class Found(StrEnum):
+    """What a look-up saw."""
+
+    APPLIED = "applied"  # there, as approved
+    DIFFERS = "differs"  # there, but not as approved
+    DUPLICATE = "duplicate"  # there more than once
+    ABSENT = "absent"  # not there
+    UNCLEAR = "unclear"  # the answer says neither
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one look-up came to."""
+
+    found: Found
+    summary: str
+    receipt_id: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What a look-up brought: the sight, whether it proves it, and the operation's state after it."""
+
+    sight: Sight
+    proves: bool
+    state: str
+
+
+class NoLookup(Exception):
+    """The receiver's contract offers no look-up."""
+
+
+def look(*, tenant_id: int, operation_id: int, actor: Actor, now: datetime) -> LookedUp:
+    """Ask the receiver and keep what it says (`operation.observed`); settles the operation where that proves it.
+
+    Opens its own transactions, none during the call; locks job → operations. A repeat is another observation. Raises
+    NoSuchOperation, NoLookup.
+    """
+    with reading(tenant_id):
+        operation = _load(operation_id)
+        contract = Contract.model_validate(operation.contract.terms)
+        action = contract.action_of(
+            operation.proposed.method, local_path(operation.receiver.base_url, operation.proposed.target)
+        )
+    if contract.lookup is None:
+        raise NoLookup(f"{operation.receiver.title} offers no look-up.")
+    # Before the question: a send that begins while it is asked must not be taken for absent.
+    asked_at = _database_now(tenant_id)
+    sight = _ask(operation, contract, action)
+    with acting(tenant_id):
+        job, locked = locks.lock_job_and_operation(operation_id)
+        return _keep(job, locked, contract, sight, asked_at=asked_at, actor=actor, now=now)
+
+
+def read_sight(
+    seen: Exchange, contract: Contract, action: Action | None, *, sent: bytes, record: str
+) -> Sight:
+    """What an answer to a look-up says. Pure. An error, a page or a refusal is never "not there"."""
+    assert contract.lookup is not None
+    if seen.status is None:
+        return Sight(Found.UNCLEAR, f"no answer ({seen.exception})")
+    try:
+        content = {} if seen.body_problem else read_json(seen.body)
+    except Unreadable as unreadable:
+        return Sight(Found.UNCLEAR, f"answered {seen.status}, but {unreadable}")
+    if any(s.matches(seen.status, content) for s in contract.lookup.absent):
+        return Sight(Found.ABSENT, f"answered {seen.status}: nothing there")
+    if seen.status not in contract.lookup.found or not content or action is None:
+        return Sight(Found.UNCLEAR, f"answered {seen.status}")
+    receipt = receipt_of(action, content)
+    count = at_path(content, contract.lookup.count_path) if contract.lookup.count_path else 1
+    if isinstance(count, int) and count > 1:
+        return Sight(Found.DUPLICATE, f"the receiver holds {count} effects under this key", receipt)
+    differs = differences(action, sent=sent, record=record, content=content)
+    if differs:
+        names = ", ".join(d.field for d in differs)
+        return Sight(
+            Found.DIFFERS,
+            f"there, but it differs: {names}",
+            receipt,
+            json.dumps([asdict(d) for d in differs]),
+        )
+    return Sight(Found.APPLIED, "there, as approved", receipt)
+
+
+def _ask(operation: Operation, contract: Contract, action: Action | None) -> Sight:
+    assert contract.lookup is not None
+    path = fill(contract.lookup.path, operation_key=operation.operation_key, record=operation.record)
+    try:
+        secret = secret_headers(operation.receiver.secret_reference, contract)
+    except SecretMissing as missing:
+        return Sight(Found.UNCLEAR, str(missing))
+    url = operation.receiver.base_url.rstrip("/") + path
+    seen = exchange(Request("GET", url, {"Accept": "application/json"}, b"", secret), contract.timeouts)
+    return read_sight(seen, contract, action, sent=bytes(operation.proposed.body), record=operation.record)
+
+
+def _keep(
+    job: Job, operation: Operation, contract: Contract, sight: Sight, *, asked_at: datetime, actor: Actor, now: datetime
+) -> LookedUp:  # fmt: skip
+    proves = _proves(operation, contract, sight, asked_at)
+    observe(
+        job=job, operation=operation, kind="lookup", finding=sight.found.value, proves=proves, summary=sight.summary,
+        actor=actor, now=asked_at, detail=sight.detail, receipt_id=sight.receipt_id,
+    )  # fmt: skip
+    plan(operation, NextStep(operation.next_step), operation.next_step_at, lookups=operation.lookups + 1)
+    if sight.found is Found.APPLIED and proves:
+        proofs.take_as_applied(
+            job=job, operation=operation, receipt_id=sight.receipt_id, actor=actor, now=now
+        )
+    elif sight.found in (Found.DIFFERS, Found.DUPLICATE) and proves:
+        _differs(job, operation, sight, actor, now)
+    elif sight.found is Found.ABSENT and proves and operation.state in (S.UNKNOWN, S.SUBMITTED):
+        _absent(job, operation, contract, actor, now)
+    else:
+        plan_again(job, operation, actor, now)
+    return LookedUp(sight, proves, operation.state)
+
+
+def plan_again(job: Job, operation: Operation, actor: Actor, now: datetime) -> None:
+    """Decide the next step of an operation that stayed in doubt, and derive the job from that."""
+    if job.state in ENDED or operation.state not in (S.UNKNOWN, S.SUBMITTED):
+        return
+    if Submission.objects.filter(operation=operation, closed_at__isnull=True).exists():
+        return
+    step = outcomes.decide(job, operation, outcomes.counting(operation), now)
+    if operation.state == S.SUBMITTED and step.kind is not NextStep.LOOK_UP:
+        move(
+            operation,
+            S.UNKNOWN,
+            now,
+            next_step="",
+            next_step_at=None,
+            fate_note="it was accepted, but never confirmed",
+        )
+    else:
+        plan(operation, step.kind, step.at, fate_note=step.why[:500])
+    derive_job(job, actor, now)
+
+
+def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: datetime) -> bool:
+    assert contract.lookup is not None
+    by_key = "{operation_key}" in contract.lookup.path
+    if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE):
+        return by_key or contract.lookup.authoritative
+    if sight.found is not Found.ABSENT:
+        return False
+    submissions = Submission.objects.filter(operation=operation)
+    if submissions.filter(closed_at__isnull=True).exists():
+        return False
+    last = submissions.order_by("-send_deadline_at").first()
+    counts_from = contract.absence_counts_from(last.send_deadline_at) if last is not None else None
+    return counts_from is not None and asked_at >= counts_from
+
+
+def _differs(job: Job, operation: Operation, sight: Sight, actor: Actor, now: datetime) -> None:
+    if sight.found is Found.DUPLICATE:
+        evidence = {"operation": operation.label, "operation_id": operation.pk, "why": sight.summary}
+        journal.record(job=job, event="operation.possible_duplicate", actor=actor, evidence=evidence)
+    proofs.take_as_differing(job=job, operation=operation, receipt_id=sight.receipt_id, actor=actor, now=now)
+
+
+def _absent(job: Job, operation: Operation, contract: Contract, actor: Actor, now: datetime) -> None:
+    """Proven not applied: sent again by itself while the approval lives and the contract allows, else it stops."""
+    again = (
+        operation.automatic_resubmissions < contract.automatic_resubmissions
+        and job.cancel_requested_at is None
+        and operation.proposed.proposal.expires_at > now
+    )
+    step, at = (NextStep.RESUBMIT, now) if again else (NextStep.NONE, None)
+    move(
+        operation, S.NOT_APPLIED, now, next_step=step.value, next_step_at=at,
+        fate_note="the receiver holds nothing under this key",
+    )  # fmt: skip
+    derive_job(job, actor, now)
+
+
+def _load(operation_id: int) -> Operation:
+    query = Operation.objects.select_related("receiver", "contract", "proposed")
+    operation = query.filter(pk=operation_id).first()
+    if operation is None:
+        raise locks.NoSuchOperation(f"There is no operation {operation_id} here.")
+    return operation
+
+
+def _database_now(tenant_id: int) -> datetime:
+    with reading(tenant_id):
+        return locks.database_clock()

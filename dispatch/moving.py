@@ -1,0 +1,86 @@
+"""Changing an operation's row, and what is written down with it. The caller holds the locks of its job and of it."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from access.roles import Actor
+from dispatch.models import Observation, Operation
+from dispatch.states import SETTLED, NextStep, OperationState
+from workflows import journal
+from workflows.models import Job
+
+
+class OperationMoved(Exception):
+    """The operation is no longer in the version that the caller saw; nothing was written."""
+
+
+def move(operation: Operation, to: OperationState, now: datetime, **columns: Any) -> None:
+    """Set state, step and columns in one conditional update; the database refuses what `states.MOVES` lacks."""
+    moves = str(operation.state) != str(to)
+    settled = to in SETTLED
+    values = {
+        **columns,
+        "state": to.value,
+        "version": operation.version + (1 if moves else 0),
+        "settled_at": (operation.settled_at or now) if settled else None,
+    }
+    changed = Operation.objects.filter(pk=operation.pk, version=operation.version).update(**values)
+    if changed != 1:
+        raise OperationMoved(f"{operation.label} is no longer in version {operation.version}.")
+    for name, value in values.items():
+        setattr(operation, name, value)
+
+
+def plan(operation: Operation, step: NextStep, at: datetime | None, **columns: Any) -> None:
+    """Say what comes next without moving the state."""
+    values = {**columns, "next_step": step.value, "next_step_at": at}
+    Operation.objects.filter(pk=operation.pk, version=operation.version).update(**values)
+    for name, value in values.items():
+        setattr(operation, name, value)
+
+
+def observe(
+    *,
+    job: Job,
+    operation: Operation,
+    kind: str,
+    finding: str,
+    proves: bool,
+    summary: str,
+    actor: Actor,
+    now: datetime,
+    detail: str = "",
+    receipt_id: str = "",
+) -> Observation:
+    """Keep something that was seen, and journal it as a digest: `operation.observed`."""
+    digest = hashlib.sha256(detail.encode()).hexdigest() if detail else ""
+    row = Observation.objects.create(
+        tenant_id=operation.tenant_id,
+        operation=operation,
+        kind=kind,
+        finding=finding,
+        proves=proves,
+        summary=summary[:500],
+        detail=detail[:100_000].replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+        digest=digest,
+        receipt_id=receipt_id[:200],
+        seen_by=actor.name,
+        seen_at=now,
+    )
+    journal.record(
+        job=job,
+        event="operation.observed",
+        actor=actor,
+        evidence={
+            "operation": operation.label,
+            "observation": row.pk,
+            "kind": kind,
+            "finding": finding,
+            "proves": proves,
+            "digest": digest,
+        },
+    )
+    return row

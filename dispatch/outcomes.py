@@ -1,0 +1,255 @@
+"""Closing submissions and settling what follows: the operation as their join, its next step, the job.
+
+Each function runs in its caller's transaction under the locks of the job and its operations. Repeating one finds the
+submission closed, and keeps what was seen as a late answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from django.db.models import Max
+
+from access.roles import Actor
+from dispatch import recovery
+from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
+from dispatch.contracts import Contract
+from dispatch.deriving import current_operations, derive_job
+from dispatch.joining import joined
+from dispatch.locks import lock_operations
+from dispatch.models import Observation, Operation, ReceiverContract, Submission
+from dispatch.moving import move, observe, plan
+from dispatch.proofs import MACHINE as MACHINE
+from dispatch.proofs import ring_next
+from dispatch.states import NextStep, OperationState
+from dispatch.wire import Exchange
+from workflows import journal
+from workflows.models import Job
+
+_KEPT = 20_000
+S = OperationState
+
+
+def close_submission(
+    *, job: Job, operation: Operation, submission: Submission, reading: Reading, seen: Exchange | None,
+    actor: Actor, now: datetime,
+) -> None:  # fmt: skip
+    """Write how an open submission ended, what proves it, and what follows. The submission is locked and open."""
+    body = seen.body if seen is not None else b""
+    digest = hashlib.sha256(body).hexdigest() if seen is not None and seen.status is not None else ""
+    Submission.objects.filter(pk=submission.pk, closed_at__isnull=True).update(
+        closed_at=now,
+        outcome=reading.outcome.value,
+        fault=reading.fault[:300],
+        status=seen.status if seen is not None else None,
+        response_headers=json.dumps(_shown_headers(seen)) if digest else "",
+        response_body=body[:_KEPT].decode("utf-8", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+        response_digest=digest,
+        receipt_id=reading.receipt_id,
+    )
+    journal.record(
+        job=job,
+        event="submission.closed",
+        actor=actor,
+        evidence={
+            "operation": operation.label,
+            "submission": submission.number,
+            "outcome": reading.outcome.value,
+            "status": seen.status if seen is not None else None,
+            "fault": reading.fault,
+            "response_digest": digest,
+        },
+    )
+    _note_marks(operation)
+    _keep_evidence(job, operation, submission, reading, actor, now)
+    settle(job=job, operation=operation, actor=actor, now=now, reading=reading)
+
+
+def settle(
+    *, job: Job, operation: Operation, actor: Actor, now: datetime, reading: Reading | None = None
+) -> None:
+    """Set the operation to the join of its submissions, plan its next step, and derive the job."""
+    submissions = counting(operation)
+    state = joined(s.outcome for s in submissions)
+    if state is S.UNKNOWN:
+        step = decide(job, operation, submissions, now, reading)
+        move(operation, state, now, next_step=step.kind.value, next_step_at=step.at, fate_note=step.why[:500])
+    elif state is S.PREPARED:
+        _prepare_again(operation, submissions, reading, now)
+    elif state is S.SUBMITTED:
+        _await_confirmation(operation, now)
+    else:
+        receipt = next((s.receipt_id for s in submissions if s.receipt_id), "")
+        note = reading.fault[:500] if reading else ""
+        move(operation, state, now, next_step="", next_step_at=None, receipt_id=receipt, fate_note=note)
+    _tell(job, operation, reading, actor)
+    if state is S.CONFIRMED:
+        ring_next(job, operation)
+    if state is S.REFUSED:
+        _stop_dependents(job, operation, now)
+    derive_job(job, actor, now)
+
+
+def counting(operation: Operation) -> list[Submission]:
+    """The closed submissions that still say something: those after the last proof of absence, oldest first."""
+    proof = Observation.objects.filter(operation=operation, finding="absent", proves=True)
+    last = proof.aggregate(at=Max("seen_at"))["at"]
+    closed = Submission.objects.filter(operation=operation, closed_at__isnull=False)
+    if last is not None:
+        closed = closed.filter(opened_at__gt=last)
+    return list(closed.order_by("number"))
+
+
+def decide(
+    job: Job,
+    operation: Operation,
+    submissions: list[Submission],
+    now: datetime,
+    reading: Reading | None = None,
+) -> recovery.Step:
+    """The next automatic step for an unknown operation, by the contract it was frozen under and the one in force."""
+    contract = Contract.model_validate(operation.contract.terms)
+    last = submissions[-1] if submissions else None
+    facts = recovery.Facts(
+        now=now,
+        since=(last.closed_at if last else None) or now,
+        last_send_deadline=max((s.send_deadline_at for s in submissions), default=now),
+        lookups=operation.lookups,
+        last_lookup_at=_last_lookup_at(operation),
+        resubmissions=operation.automatic_resubmissions,
+        in_progress=_trailing(submissions, Outcome.IN_PROGRESS),
+        futile=_trailing(submissions, *DEFINITELY_NOTHING),
+        safe_until=operation.resubmit_safe_until,
+        slow=last is not None and ("in time" in last.fault or last.status == 504),
+        no_more_sends=_no_more_sends(job, submissions),
+        retry_after=reading.retry_after if reading else None,
+    )
+    return recovery.decide(facts, contract)
+
+
+def _prepare_again(
+    operation: Operation, submissions: list[Submission], reading: Reading | None, now: datetime
+) -> None:
+    if reading is not None and reading.blocked:
+        move(
+            operation, S.PREPARED, now, next_step="blocked", next_step_at=None, fate_note=reading.fault[:500]
+        )
+        return
+    failures = sum(s.outcome in DEFINITELY_NOTHING for s in submissions)
+    wait = recovery.backoff(failures, share=random.random())  # noqa: S311 - spreads the load, hides nothing
+    if reading is not None and reading.retry_after is not None:
+        wait = max(timedelta(seconds=reading.retry_after), timedelta(0))
+    note = reading.fault[:500] if reading else ""
+    move(operation, S.PREPARED, now, next_step="send", next_step_at=now + wait, fate_note=note)
+
+
+def _await_confirmation(operation: Operation, now: datetime) -> None:
+    contract = Contract.model_validate(operation.contract.terms)
+    if contract.lookup is not None:
+        at = now + timedelta(seconds=contract.lookup.schedule[0])
+        move(operation, S.SUBMITTED, now, next_step="look up", next_step_at=at)
+    elif contract.confirmation == "later":
+        at = now + timedelta(seconds=contract.confirmation_within)
+        move(operation, S.SUBMITTED, now, next_step="", next_step_at=at)
+    else:
+        note = "it was accepted, but this receiver never says what became of it"
+        move(operation, S.UNKNOWN, now, next_step="", next_step_at=None, fate_note=note)
+
+
+def _note_marks(operation: Operation) -> None:
+    """Keep on the operation what follows from its submissions: the first mark, the window, how much of it is used."""
+    marks = Submission.objects.filter(operation=operation, may_have_been_sent_at__isnull=False)
+    again = marks.filter(resubmission=True).exclude(permit="order")
+    used = again.exclude(outcome__in=[*DEFINITELY_NOTHING, Outcome.IN_PROGRESS]).count()
+    first = marks.order_by("may_have_been_sent_at").first()
+    if first is None or first.may_have_been_sent_at is None:
+        return
+    safe = safe_until(operation, first.may_have_been_sent_at)
+    plan(
+        operation, NextStep(operation.next_step), operation.next_step_at,
+        first_may_have_been_sent_at=first.may_have_been_sent_at, resubmit_safe_until=safe,
+        automatic_resubmissions=used,
+    )  # fmt: skip
+
+
+def safe_until(operation: Operation, first: datetime) -> datetime | None:
+    """The stricter of the contract at the first send and the one in force now."""
+    frozen = Contract.model_validate(operation.contract.terms)
+    in_force = ReceiverContract.objects.filter(receiver=operation.receiver_id).order_by("-version").first()
+    now = Contract.model_validate(in_force.terms) if in_force is not None else frozen
+    both = (frozen.resubmit_safe_until(first), now.resubmit_safe_until(first))
+    return None if None in both else min(at for at in both if at is not None)
+
+
+def _keep_evidence(
+    job: Job, operation: Operation, submission: Submission, reading: Reading, actor: Actor, now: datetime
+) -> None:
+    if reading.outcome not in (Outcome.APPLIED, Outcome.CONFLICTED):
+        return
+    applied = reading.outcome is Outcome.APPLIED
+    observe(
+        job=job, operation=operation, kind="answer", finding="applied" if applied else "differs", proves=applied,
+        summary=f"submission {submission.number}: {reading.fault}", actor=actor, now=now,
+        detail=json.dumps([asdict(d) for d in reading.differs]) if reading.differs else "",
+        receipt_id=reading.receipt_id,
+    )  # fmt: skip
+
+
+def block(*, job: Job, operation: Operation, why: str, actor: Actor, now: datetime) -> None:
+    """Stop sending until a person has put right what stands in the way (`send.blocked`)."""
+    plan(operation, NextStep.BLOCKED, None, fate_note=why[:500])
+    evidence = {"operation": operation.label, "operation_id": operation.pk, "why": why}
+    journal.record(job=job, event="send.blocked", actor=actor, evidence=evidence)
+    derive_job(job, actor, now)
+
+
+def _stop_dependents(job: Job, refused: Operation, now: datetime) -> None:
+    for other in current_operations(lock_operations(job)):
+        if other.ordinal > refused.ordinal and other.state == S.PREPARED and not other.proposed.independent:
+            plan(other, NextStep.NONE, None, fate_note=f"{refused.label} before it was refused")
+
+
+def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor) -> None:
+    """Journal what needs a person beside the operation's own state."""
+    if reading is None:
+        return
+    event = ""
+    if reading.outcome is Outcome.KEY_MISMATCH:
+        event = "operation.key_mismatch"
+    elif reading.blocked:
+        event = "send.blocked"
+    if event:
+        evidence = {"operation": operation.label, "operation_id": operation.pk, "why": reading.fault}
+        journal.record(job=job, event=event, actor=actor, evidence=evidence)
+
+
+def _no_more_sends(job: Job, submissions: list[Submission]) -> bool:
+    if job.cancel_requested_at is not None or any(s.outcome == Outcome.KEY_MISMATCH for s in submissions):
+        return True
+    if submissions and submissions[-1].outcome == Outcome.PENDING:
+        return True
+    # A 500 again under the same key is the stored answer: sending on would repeat it for ever.
+    return bool(submissions) and submissions[-1].resubmission and submissions[-1].status == 500
+
+
+def _trailing(submissions: list[Submission], *outcomes: Outcome) -> int:
+    count = 0
+    for submission in reversed(submissions):
+        if submission.outcome not in outcomes:
+            break
+        count += 1
+    return count
+
+
+def _last_lookup_at(operation: Operation) -> datetime | None:
+    seen = Observation.objects.filter(operation=operation, kind="lookup").order_by("-seen_at").first()
+    return seen.seen_at if seen is not None else None
+
+
+def _shown_headers(seen: Exchange | None) -> dict[str, str]:
+    hidden = ("set-cookie", "authorization", "proxy-authenticate", "www-authenticate")
+    return {k: v for k, v in (seen.headers if seen else {}).items() if k.lower() not in hidden}

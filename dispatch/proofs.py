@@ -1,0 +1,82 @@
+"""Evidence that settles an operation, wherever it comes from: an answer, a late one, a look-up, a person.
+
+Each function runs in its caller's transaction under the locks of the job and its operations. Evidence against what has
+ended moves nothing: it is journalled as `outcome.contradicted`, and reopening is a person's.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from access.roles import Actor
+from dispatch.classification import Outcome, Reading
+from dispatch.deriving import current_operations, derive_job
+from dispatch.locks import lock_operations
+from dispatch.models import Operation, Submission
+from dispatch.moving import move, observe
+from dispatch.states import NextStep, OperationState
+from workflows import journal, machines
+from workflows.models import Job
+from workflows.states import ENDED
+
+MACHINE = "dispatch.send"
+S = OperationState
+
+
+def keep_late_answer(
+    *, job: Job, operation: Operation, submission: Submission, reading: Reading, actor: Actor, now: datetime
+) -> None:
+    """An answer to a submission that was closed meanwhile: evidence, which settles what is still in doubt."""
+    applied = reading.outcome is Outcome.APPLIED
+    findings = {Outcome.APPLIED: "applied", Outcome.CONFLICTED: "differs"}
+    observe(
+        job=job, operation=operation, kind="late answer", finding=findings.get(reading.outcome, "unclear"),
+        proves=applied, summary=f"submission {submission.number}: {reading.fault}", actor=actor, now=now,
+        receipt_id=reading.receipt_id,
+    )  # fmt: skip
+    if applied:
+        take_as_applied(job=job, operation=operation, receipt_id=reading.receipt_id, actor=actor, now=now)
+    elif reading.outcome is Outcome.CONFLICTED:
+        take_as_differing(job=job, operation=operation, receipt_id=reading.receipt_id, actor=actor, now=now)
+
+
+def take_as_applied(*, job: Job, operation: Operation, receipt_id: str, actor: Actor, now: datetime) -> None:
+    """A proof that it was applied as approved has been kept: confirm, or say that it contradicts what ended."""
+    if operation.state == S.CONFIRMED:
+        return
+    if job.state in ENDED or operation.state not in (S.SUBMITTED, S.UNKNOWN, S.NOT_APPLIED, S.CONFLICTED):
+        _contradicted(job, operation, "applied", actor)
+        return
+    move(operation, S.CONFIRMED, now, next_step="", next_step_at=None, receipt_id=receipt_id[:200])
+    ring_next(job, operation)
+    derive_job(job, actor, now)
+
+
+def take_as_differing(
+    *, job: Job, operation: Operation, receipt_id: str, actor: Actor, now: datetime
+) -> None:
+    """Something else than what was approved is there: conflicted, or a contradiction of what ended."""
+    if operation.state == S.CONFLICTED:
+        return
+    if job.state in ENDED or operation.state not in (S.SUBMITTED, S.UNKNOWN, S.CONFIRMED):
+        _contradicted(job, operation, "differs", actor)
+        return
+    move(operation, S.CONFLICTED, now, next_step="", next_step_at=None, receipt_id=receipt_id[:200])
+    derive_job(job, actor, now)
+
+
+def ring_next(job: Job, after: Operation) -> None:
+    """Have the operations that waited for this one looked at. The caller holds the job's lock."""
+    for operation in current_operations(lock_operations(job)):
+        if operation.ordinal > after.ordinal and operation.next_step == NextStep.SEND:
+            machines.ring(job=job, machine=MACHINE, key=str(operation.pk))
+
+
+def _contradicted(job: Job, operation: Operation, finding: str, actor: Actor) -> None:
+    evidence = {
+        "operation": operation.label,
+        "operation_id": operation.pk,
+        "state": operation.state,
+        "finding": finding,
+    }
+    journal.record(job=job, event="outcome.contradicted", actor=actor, evidence=evidence)

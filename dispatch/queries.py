@@ -1,0 +1,106 @@
+"""What the screens read of this room. Every query needs the tenant's scope."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Count
+
+from dispatch.contracts import Contract
+from dispatch.explaining import Term, explain
+from dispatch.models import Observation, Operation, Receiver, ReceiverContract, Submission
+from dispatch.states import UNSETTLED
+from workflows.models import Job
+
+
+@dataclass(frozen=True, slots=True)
+class OperationView:
+    """One operation with everything that was sent and seen, oldest first."""
+
+    operation: Operation
+    submissions: Sequence[Submission] = field(default_factory=list)
+    observations: Sequence[Observation] = field(default_factory=list)
+
+    @property
+    def contract(self) -> Contract:
+        return Contract.model_validate(self.operation.contract.terms)
+
+    @property
+    def terms(self) -> list[Term]:
+        """The contract in words."""
+        return explain(self.contract)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverView:
+    """One receiver, its contract in force, and how many of its operations are not settled."""
+
+    receiver: Receiver
+    contract: Contract | None
+    version: int
+    unsettled: int
+
+    @property
+    def terms(self) -> list[Term]:
+        return explain(self.contract) if self.contract is not None else []
+
+
+def operations_of(job: Job) -> list[OperationView]:
+    """Every operation of a job, earlier proposals' first. Three queries."""
+    query = Operation.objects.filter(job=job).select_related("receiver", "contract", "proposed")
+    return _views(list(query.order_by("proposed__proposal_id", "ordinal", "pk")))
+
+
+def operation_view(operation_id: int) -> OperationView | None:
+    """One operation, or None. Three queries."""
+    query = Operation.objects.filter(pk=operation_id).select_related("receiver", "contract", "proposed")
+    return next(iter(_views(list(query))), None)
+
+
+def receivers() -> list[ReceiverView]:
+    """Every receiver by name, with its state. Three queries."""
+    rows = list(Receiver.objects.order_by("name", "pk"))
+    counts = dict(
+        Operation.objects.filter(state__in=UNSETTLED)
+        .values_list("receiver_id")
+        .annotate(n=Count("pk"))
+        .order_by("receiver_id")
+    )
+    latest: dict[int, ReceiverContract] = {}
+    for row in ReceiverContract.objects.order_by("receiver_id", "version"):
+        latest[row.receiver_id] = row
+    return [
+        ReceiverView(
+            receiver=r,
+            contract=Contract.model_validate(latest[r.pk].terms) if r.pk in latest else None,
+            version=latest[r.pk].version if r.pk in latest else 0,
+            unsettled=counts.get(r.pk, 0),
+        )
+        for r in rows
+    ]
+
+
+def may_have_left(job: Job) -> bool:
+    """Whether a byte of this job may have left: until then SUBMITTED reads "Sending"."""
+    return Submission.objects.filter(operation__job=job, may_have_been_sent_at__isnull=False).exists()
+
+
+def jobs_that_may_have_left(job_ids: Iterable[int]) -> set[int]:
+    """`may_have_left` for a page of jobs, in one query."""
+    marked = Submission.objects.filter(
+        operation__job_id__in=list(job_ids), may_have_been_sent_at__isnull=False
+    )
+    return set(marked.values_list("operation__job_id", flat=True))
+
+
+def _views(operations: list[Operation]) -> list[OperationView]:
+    ids = [o.pk for o in operations]
+    submissions: dict[int, list[Submission]] = defaultdict(list)
+    for submission in Submission.objects.filter(operation_id__in=ids).order_by("number", "pk"):
+        submissions[submission.operation_id].append(submission)
+    observations: dict[int, list[Observation]] = defaultdict(list)
+    for observation in Observation.objects.filter(operation_id__in=ids).order_by("seen_at", "pk"):
+        observations[observation.operation_id].append(observation)
+    return [OperationView(o, submissions[o.pk], observations[o.pk]) for o in operations]

@@ -1,0 +1,97 @@
+"""What may be done by itself about an operation whose outcome is unknown. Pure: facts and contract in, a step out.
+
+First one look where the receiver can be asked; then the same key and bytes while the receiver is known to recognise
+them, once or twice; then the rest of the looks, of which the last is the one that can prove absence. After that only
+a person or new evidence moves it: time never does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dispatch.contracts import Contract
+from dispatch.states import NextStep
+
+IN_PROGRESS_LIMIT = FUTILE_LIMIT = 8
+"""How often in a row "still working on it", or a send that did not leave, is followed by another try."""
+
+A_MOMENT = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the rows say about an unknown operation. Look-ups count since its last send, `resubmissions` since the first;
+    `in_progress` and `futile` (sends that definitely did nothing) count the last ones in a row."""
+
+    now: datetime
+    since: datetime
+    last_send_deadline: datetime
+    lookups: int = 0
+    last_lookup_at: datetime | None = None
+    resubmissions: int = 0
+    in_progress: int = 0
+    futile: int = 0
+    safe_until: datetime | None = None
+    slow: bool = False
+    no_more_sends: bool = False
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next step, when it is due, and why."""
+
+    kind: NextStep
+    at: datetime | None = None
+    why: str = ""
+
+
+def decide(facts: Facts, contract: Contract) -> Step:
+    """The one next step. NONE means that no safe automatic step is left."""
+    lookup = contract.lookup
+    if lookup is not None and facts.lookups == 0:
+        return Step(NextStep.LOOK_UP, _at(facts, lookup.schedule[0]), "asks the receiver first")
+    if (at := _resubmission(facts, contract)) is not None:
+        return Step(NextStep.RESUBMIT, at, "the receiver recognises the same key and bytes")
+    if lookup is not None and facts.lookups < len(lookup.schedule):
+        return Step(NextStep.LOOK_UP, _at(facts, lookup.schedule[facts.lookups]), "asks the receiver again")
+    counts_from = contract.absence_counts_from(facts.last_send_deadline)
+    if counts_from is not None and (facts.last_lookup_at is None or facts.last_lookup_at < counts_from):
+        return Step(NextStep.LOOK_UP, max(facts.now, counts_from), "from then on, finding nothing proves it")
+    return Step(NextStep.NONE, why=_why_none(facts, contract))
+
+
+def _at(facts: Facts, seconds: float) -> datetime:
+    return max(facts.now, facts.since + timedelta(seconds=seconds))
+
+
+def _resubmission(facts: Facts, contract: Contract) -> datetime | None:
+    if facts.no_more_sends or facts.safe_until is None or not contract.has_window:
+        return None
+    if facts.in_progress > IN_PROGRESS_LIMIT or facts.futile > FUTILE_LIMIT:
+        return None
+    in_a_row = facts.in_progress + facts.futile
+    if not in_a_row and facts.resubmissions >= contract.automatic_resubmissions:
+        return None
+    wait = timedelta(seconds=contract.in_flight_max) if facts.slow else A_MOMENT * 2 ** min(in_a_row, 7)
+    if facts.retry_after is not None:
+        wait = max(wait, timedelta(seconds=facts.retry_after))
+    at = max(facts.now, facts.since + wait)
+    return at if at < facts.safe_until else None
+
+
+def _why_none(facts: Facts, contract: Contract) -> str:
+    if contract.lookup is None and not contract.deduplicates:
+        return "the receiver offers neither key nor lookup"
+    if facts.no_more_sends:
+        return "nothing more may be sent, and the look-ups have ended"
+    if contract.has_window and (facts.safe_until is None or facts.safe_until <= facts.now):
+        return "the time in which the same key is safe has passed"
+    return "the look-ups have ended and nothing more is sent by itself"
+
+
+def backoff(failures: int, *, share: float) -> timedelta:
+    """The wait before a send that definitely did nothing is tried again; `share` in [0, 1) spreads it."""
+    longest = min(2.0 ** min(failures, 10), 120.0)
+    return timedelta(seconds=longest * (0.5 + share / 2))

@@ -1,0 +1,214 @@
+"""The machine "dispatch.send": one operation, one step a call. It looks at the rows first and may be called for nothing.
+
+Intent, then call, then outcome: a submission is opened in one transaction, sent outside any, and closed in another.
+Killed at any line, the next call finds an open submission of a claim that is gone: unmarked, nothing left; marked,
+nobody knows. A sender that still lives is given until its time to send is over before its mark is taken for doubt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.utils import timezone
+
+from access.roles import Actor, ActorKind
+from access.tenancy import acting
+from dispatch import locks, lookups, outcomes, proofs
+from dispatch.classification import Outcome, Reading, read_exchange
+from dispatch.contracts import Contract
+from dispatch.deriving import current_operations
+from dispatch.marker import barrier
+from dispatch.models import Operation, Submission
+from dispatch.opening import NotOpened, Opened, open_submission
+from dispatch.rechecking import objections_to
+from dispatch.secrets import SecretMissing
+from dispatch.states import NextStep, OperationState
+from dispatch.wire import Exchange, exchange
+from workflows.locks import lock_job
+from workflows.machines import Claim, Done, Wait
+from workflows.models import Job, Worker
+from workflows.states import JobState
+
+MACHINE = proofs.MACHINE
+SAVE_AGAIN_FOR = 25.0
+S = OperationState
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Todo:
+    step: NextStep
+    at: datetime | None = None
+    recheck: bool = False
+
+
+def run(claim: Claim) -> Done | Wait:
+    """Take the operation one step further; the engine's handler. Never sends without a fresh, committed mark."""
+    now = timezone.now()
+    actor = Actor(ActorKind.WORKER, claim.worker_name)
+    todo = _take_up(claim, actor, now)
+    if todo.step is NextStep.NONE:
+        return Wait(todo.at)
+    if todo.step is NextStep.LOOK_UP:
+        lookups.look(tenant_id=claim.tenant_id, operation_id=int(claim.key), actor=actor, now=now)
+    else:
+        refused = _send(claim, todo, actor, now)
+        if refused is not None:
+            return Wait(refused.again_at)
+    return _what_next(claim)
+
+
+def _send(claim: Claim, todo: _Todo, actor: Actor, now: datetime) -> NotOpened | None:
+    objections = objections_to(claim) if todo.recheck else []
+    try:
+        opened = open_submission(claim=claim, operation_id=int(claim.key), objections=objections, now=now)
+    except SecretMissing as missing:
+        _block(claim, str(missing), actor, now)
+        return NotOpened(str(missing))
+    if isinstance(opened, NotOpened):
+        return opened
+    seen = exchange(opened.request, opened.contract.timeouts, barrier=barrier(opened.sender))
+    record_outcome(opened, seen, actor)
+    return None
+
+
+def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> None:
+    """Close the submission by what was seen. A database that is away is asked again for a while; a repeat is harmless."""
+    now = timezone.now()
+    action = opened.contract.action_of(opened.method, opened.path)
+    if action is None:
+        reading = Reading(Outcome.UNKNOWN, "the contract does not name this request")
+    else:
+        reading = read_exchange(
+            seen, opened.contract, action, sent=opened.request.body, record=opened.record, now=now
+        )
+    _saved(lambda: _record(opened, seen, reading, actor, now))
+
+
+def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now: datetime) -> None:
+    with acting(opened.sender.tenant_id):
+        operation_id = Submission.objects.values_list("operation_id", flat=True).get(
+            pk=opened.sender.submission_id
+        )
+        job, operation = locks.lock_job_and_operation(operation_id)
+        submission = locks.lock_submission(opened.sender.submission_id)
+        if submission.closed_at is None:
+            outcomes.close_submission(
+                job=job, operation=operation, submission=submission, reading=reading, seen=seen, actor=actor, now=now
+            )  # fmt: skip
+        elif submission.outcome != reading.outcome.value:
+            proofs.keep_late_answer(
+                job=job, operation=operation, submission=submission, reading=reading, actor=actor, now=now
+            )
+
+
+def _saved(write: Callable[[], T]) -> T:
+    # The COMMIT may have gone through although its answer was lost; `write` looks before it writes.
+    until = time.monotonic() + SAVE_AGAIN_FOR
+    while True:
+        try:
+            return write()
+        except (OperationalError, InterfaceError) as away:
+            connection.close()
+            if time.monotonic() > until or not isinstance(away, DatabaseError | InterfaceError):
+                raise
+            time.sleep(0.5)
+
+
+def _take_up(claim: Claim, actor: Actor, now: datetime) -> _Todo:
+    """Close what a dead claim left open, and find the one step that is due. Locks job → operations → submission."""
+    with acting(claim.tenant_id):
+        job = lock_job(claim.job_id)
+        operations = locks.lock_operations(job)
+        operation = next((o for o in operations if o.pk == int(claim.key)), None)
+        if operation is None:
+            return _Todo(NextStep.NONE)
+        submission = locks.lock_open_submission(operation)
+        if submission is not None:
+            wait = _take_over(claim, job, operation, submission, actor, now)
+            if wait is not None:
+                return _Todo(NextStep.NONE, wait)
+        return _due(job, operation, operations, now)
+
+
+def _take_over(
+    claim: Claim, job: Job, operation: Operation, submission: Submission, actor: Actor, now: datetime
+) -> datetime | None:
+    """Close an open submission whose claim is gone; until when to wait where its sender may still be sending."""
+    if submission.may_have_been_sent_at is None:
+        reading = Reading(Outcome.NOT_SENT, f"{submission.worker_name} stopped before the first byte")
+    else:
+        until = (
+            submission.send_deadline_at + Contract.model_validate(operation.contract.terms).timeouts.longest
+        )
+        if _lives(submission.worker_id) and locks.database_clock() < until:
+            return until
+        reading = Reading(Outcome.UNKNOWN, f"{submission.worker_name} stopped after bytes may have left")
+    outcomes.close_submission(
+        job=job, operation=operation, submission=submission, reading=reading, seen=None, actor=actor, now=now
+    )
+    operation.refresh_from_db()
+    return None
+
+
+def _lives(worker_id: int) -> bool:
+    return Worker.objects.filter(
+        pk=worker_id, ended_at__isnull=True, lease_until__gt=locks.database_clock()
+    ).exists()
+
+
+def _due(job: Job, operation: Operation, operations: list[Operation], now: datetime) -> _Todo:
+    step = NextStep(operation.next_step)
+    if job.state not in (JobState.READY_TO_COMMIT, JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION):
+        return _Todo(NextStep.NONE)
+    if operation.state == S.SUBMITTED and step is NextStep.NONE and operation.next_step_at is not None:
+        return _overdue(job, operation, now)
+    if step in (NextStep.NONE, NextStep.BLOCKED):
+        return _Todo(NextStep.NONE)
+    if operation.next_step_at is not None and operation.next_step_at > now:
+        return _Todo(NextStep.NONE, operation.next_step_at)
+    if step is NextStep.RESUBMIT and job.cancel_requested_at is not None and operation.state == S.UNKNOWN:
+        lookups.plan_again(job, operation, Actor(ActorKind.WORKER, "worker"), now)
+        return _Todo(NextStep.NONE, operation.next_step_at)
+    if step is NextStep.SEND and not _is_its_turn(operation, operations):
+        return _Todo(NextStep.NONE)
+    # The first send of an unknown operation may itself have changed what the workflow would look at.
+    return _Todo(step, recheck=operation.state != S.UNKNOWN)
+
+
+def _overdue(job: Job, operation: Operation, now: datetime) -> _Todo:
+    """Accepted, and no confirmation in the time that the contract gives: from here on it is unknown."""
+    if operation.next_step_at is not None and operation.next_step_at > now:
+        return _Todo(NextStep.NONE, operation.next_step_at)
+    lookups.plan_again(job, operation, Actor(ActorKind.WORKER, "worker"), now)
+    return _Todo(NextStep.NONE)
+
+
+def _is_its_turn(operation: Operation, operations: list[Operation]) -> bool:
+    if operation.proposed.independent:
+        return True
+    before = [o for o in current_operations(operations) if o.ordinal < operation.ordinal]
+    return all(o.state == S.CONFIRMED for o in before)
+
+
+def _block(claim: Claim, why: str, actor: Actor, now: datetime) -> None:
+    with acting(claim.tenant_id):
+        job, operation = locks.lock_job_and_operation(int(claim.key))
+        if operation.state in (S.PREPARED, S.UNKNOWN, S.NOT_APPLIED):
+            outcomes.block(job=job, operation=operation, why=why, actor=actor, now=now)
+
+
+def _what_next(claim: Claim) -> Done | Wait:
+    """When to be called again: read after everything was written, so that nothing has to be remembered."""
+    with acting(claim.tenant_id):
+        operation = Operation.objects.get(pk=int(claim.key))
+    if operation.state in (S.REFUSED, S.WITHDRAWN, S.CONFIRMED):
+        return Done()
+    if operation.next_step in ("", NextStep.BLOCKED) and operation.next_step_at is None:
+        return Wait()
+    return Wait(operation.next_step_at or timezone.now())

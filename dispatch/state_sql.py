@@ -1,0 +1,89 @@
+"""The database's side of this room: an operation moves only along `states.MOVES`, what was sent stays as it was
+written, and a job ends only when its operations are settled.
+"""
+
+# ruff: noqa: S608 - the statements are made of names from this code, never of input
+from __future__ import annotations
+
+from dispatch.states import MOVES, UNSETTLED
+
+
+def statements() -> str:
+    """Functions and triggers of this room; repeatable."""
+    moves = ", ".join(f"('{a}', '{b}')" for a, b in sorted(MOVES))
+    unsettled = ", ".join(f"'{s}'" for s in UNSETTLED)
+    return f"""
+CREATE OR REPLACE FUNCTION dispatch_operation_moves() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.state <> 'PREPARED' OR NEW.version <> 0 THEN
+      RAISE EXCEPTION 'an operation begins as PREPARED' USING ERRCODE = 'check_violation';
+    END IF;
+  ELSIF NEW.state <> OLD.state THEN
+    IF (OLD.state, NEW.state) NOT IN (VALUES {moves}) THEN
+      RAISE EXCEPTION 'operation % cannot move from % to %', OLD.id, OLD.state, NEW.state
+        USING ERRCODE = 'check_violation';
+    END IF;
+    IF NEW.version <> OLD.version + 1 THEN
+      RAISE EXCEPTION 'operation % is at version %, so % cannot follow', OLD.id, OLD.version, NEW.version
+        USING ERRCODE = 'serialization_failure';
+    END IF;
+    IF NEW.state = 'CONFIRMED' AND NOT EXISTS (
+      SELECT FROM dispatch_observation o WHERE o.operation_id = NEW.id AND o.proves AND o.finding = 'applied') THEN
+      RAISE EXCEPTION 'operation % has no observation that proves it', OLD.id USING ERRCODE = 'check_violation';
+    END IF;
+  ELSIF NEW.version <> OLD.version THEN
+    RAISE EXCEPTION 'the version of operation % counts its moves', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER moves BEFORE INSERT OR UPDATE ON dispatch_operation
+  FOR EACH ROW EXECUTE FUNCTION dispatch_operation_moves();
+
+CREATE OR REPLACE FUNCTION dispatch_submission_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.closed_at IS NOT NULL THEN
+    RAISE EXCEPTION 'submission % is closed', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF OLD.may_have_been_sent_at IS NOT NULL
+    AND NEW.may_have_been_sent_at IS DISTINCT FROM OLD.may_have_been_sent_at THEN
+    RAISE EXCEPTION 'submission % is marked once', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER kept BEFORE UPDATE ON dispatch_submission
+  FOR EACH ROW EXECUTE FUNCTION dispatch_submission_kept();
+
+CREATE OR REPLACE FUNCTION dispatch_ends_when_settled() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS $$
+DECLARE open_operation bigint;
+BEGIN
+  SELECT o.id INTO open_operation FROM dispatch_operation o
+    WHERE o.job_id = NEW.job_id AND (o.state IN ({unsettled}) OR EXISTS (
+      SELECT FROM dispatch_submission s WHERE s.operation_id = o.id AND s.closed_at IS NULL)) LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'job % cannot become %: operation % is not settled', NEW.job_id, NEW.to_state, open_operation
+      USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.to_state = 'CONFIRMED' THEN
+    SELECT o.id INTO open_operation FROM dispatch_operation o
+      JOIN approvals_proposedoperation p ON p.id = o.proposed_id
+      WHERE o.job_id = NEW.job_id AND o.state <> 'CONFIRMED' AND p.proposal_id = (
+        SELECT max(p2.proposal_id) FROM dispatch_operation o2
+        JOIN approvals_proposedoperation p2 ON p2.id = o2.proposed_id WHERE o2.job_id = NEW.job_id) LIMIT 1;
+    IF FOUND THEN
+      RAISE EXCEPTION 'job % cannot become CONFIRMED: operation % is not', NEW.job_id, open_operation
+        USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT EXISTS (SELECT FROM dispatch_operation WHERE job_id = NEW.job_id AND state = 'CONFIRMED') THEN
+      RAISE EXCEPTION 'job % has nothing that was confirmed', NEW.job_id USING ERRCODE = 'check_violation';
+    END IF;
+  END IF;
+  RETURN NEW;
+END $$;
+-- Fires after `advance`, which sorts before it and has locked the job.
+CREATE OR REPLACE TRIGGER ends_when_settled BEFORE INSERT ON workflows_journalentry
+  FOR EACH ROW WHEN (NEW.to_state IN ('CONFIRMED', 'FAILED', 'CANCELLED'))
+  EXECUTE FUNCTION dispatch_ends_when_settled();
+"""

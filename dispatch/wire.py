@@ -1,0 +1,188 @@
+"""The one HTTP client that talks to receivers, set so that every send is ours to record.
+
+HTTP/1.1 only, no kept connections, no redirects, no retries, nothing from the environment, every timeout named: each
+of these otherwise repeats, moves or answers a request without our knowing. The address is resolved once and checked
+(`addresses.py`), and the body is read raw up to a limit.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import httpcore
+import httpx
+
+from dispatch.addresses import AddressRefused, check_url, resolve
+from dispatch.contracts import Timeouts
+
+BODY_LIMIT = 1_000_000
+FIRST_BYTE = "http11.send_request_headers.started"
+"""The trace event of the pinned httpcore after which bytes may leave; a contract test holds it."""
+
+Barrier = Callable[[], None]
+
+
+class NotBegun(Exception):
+    """A barrier's refusal: raised before the first byte, so that nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent, to the byte."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes = b""
+    secret_headers: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What the client could see of one exchange. `marked`: the barrier was passed, so bytes may have left."""
+
+    marked: bool
+    trace: tuple[str, ...] = ()
+    exception: str = ""
+    message: str = ""
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    body_problem: str = ""
+
+
+class _CheckedBackend(httpcore.NetworkBackend):
+    """Connects to the address that was checked, while certificates are still checked against the name."""
+
+    def __init__(self) -> None:
+        self._real = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        try:
+            address = resolve(host, port)
+        except OSError as unknown:
+            raise httpcore.ConnectError(f"the name {host} is not known: {unknown}") from unknown
+        return self._real.connect_tcp(address, port, timeout, local_address, socket_options)
+
+    def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
+        raise AddressRefused("Receivers are reached over TCP.")
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("the connection pool never retries, so it never sleeps")
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    # One a process: making one costs 26 ms.
+    return httpx.create_ssl_context(trust_env=False)
+
+
+class _Transport(httpx.HTTPTransport):
+    def __init__(self) -> None:
+        super().__init__(verify=_certificates(), trust_env=False, retries=0)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=_certificates(),
+            max_connections=1,
+            max_keepalive_connections=0,
+            http1=True,
+            http2=False,
+            retries=0,
+            network_backend=_CheckedBackend(),
+        )
+
+
+def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = None) -> Exchange:
+    """Send once and say what was seen; never raises for what a network or a receiver can do.
+
+    `barrier` is called just before the first byte; what it raises ends the exchange with nothing sent. The caller is
+    outside any transaction.
+    """
+    seen = _Watch(barrier)
+    try:
+        check_url(request.url)
+        with (
+            httpx.Client(
+                transport=_Transport(), timeout=_timeout(timeouts), follow_redirects=False, trust_env=False
+            ) as client,
+            client.stream(
+                request.method,
+                request.url,
+                headers=_headers(request),
+                content=request.body or None,
+                extensions={"trace": seen},
+            ) as response,
+        ):
+            body, problem = _read(response)
+            return Exchange(
+                marked=seen.passed,
+                trace=tuple(seen.events),
+                status=response.status_code,
+                headers={k: v[:1000] for k, v in list(response.headers.items())[:50]},
+                body=body,
+                body_problem=problem,
+            )
+    except (httpx.HTTPError, httpx.InvalidURL, AddressRefused, NotBegun, UnicodeError) as failed:
+        return Exchange(
+            marked=seen.passed,
+            trace=tuple(seen.events),
+            exception=type(failed).__name__,
+            message=str(failed)[:300],
+        )
+
+
+class _Watch:
+    """Listens to httpcore's trace, and stands at the barrier."""
+
+    def __init__(self, barrier: Barrier | None) -> None:
+        self._barrier = barrier
+        self.passed = False
+        self.events: list[str] = []
+
+    def __call__(self, event: str, info: dict[str, Any]) -> None:
+        self.events.append(event)
+        if event != FIRST_BYTE or info["request"].method == b"CONNECT":
+            return
+        if self.passed:
+            raise NotBegun("a second request under one send")
+        if self._barrier is not None:
+            self._barrier()
+        self.passed = True
+
+
+def _timeout(timeouts: Timeouts) -> httpx.Timeout:
+    return httpx.Timeout(
+        connect=timeouts.connect, read=timeouts.read, write=timeouts.write, pool=timeouts.connect
+    )
+
+
+def _headers(request: Request) -> dict[str, str]:
+    named = {"User-Agent": "Counterfoil", "Accept-Encoding": "identity", "Connection": "close"}
+    return {**named, **request.headers, **request.secret_headers}
+
+
+def _read(response: httpx.Response) -> tuple[bytes, str]:
+    """The raw body up to the limit, and what was wrong with it. The status is known whatever happens here."""
+    body = bytearray()
+    try:
+        for chunk in response.iter_raw():
+            body += chunk
+            if len(body) > BODY_LIMIT:
+                return bytes(body[:BODY_LIMIT]), f"longer than {BODY_LIMIT} bytes"
+    except httpx.HTTPError as cut:
+        return bytes(body), f"cut off ({type(cut).__name__})"
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        # Asked for none, so nothing is unpacked: a small body could become a very large one.
+        return bytes(body), f"encoded as {encoding[:20]}, which was not asked for"
+    return bytes(body), ""
