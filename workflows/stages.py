@@ -115,8 +115,8 @@ WITH e AS (SELECT * FROM unnest(%(ordinals)s::int[], %(values)s::text[]) AS e(or
 made AS (
   INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, rank, state, attempts,
     attempts_limit, claim_no)
-  SELECT %(tenant)s, %(job)s, %(stage)s, ordinal::text, ordinal, %(lane)s, %(rank)s + ordinal - 1, %(ready)s, 0,
-    %(limit)s, 0 FROM e ORDER BY ordinal
+  SELECT %(tenant)s, %(job)s, %(stage)s, e.ordinal::text, e.ordinal, %(lane)s, %(rank)s + e.ordinal - 1, %(ready)s, 0,
+    %(limit)s, 0 FROM e ORDER BY e.ordinal
   RETURNING id, ordinal)
 INSERT INTO workflows_iteminput (tenant_id, item_id, version, value)
 SELECT %(tenant)s, made.id, 1, e.value FROM made JOIN e USING (ordinal) WHERE e.value IS NOT NULL
@@ -131,10 +131,10 @@ WITH e AS (
 made AS (
   INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, rank, state, attempts,
     attempts_limit, claim_no)
-  SELECT tenant_id, %(job)s, %(stage)s, ordinal::text, ordinal, lane_id,
+  SELECT tenant_id, %(job)s, %(stage)s, e.ordinal::text, e.ordinal, lane_id,
     coalesce((SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = e.lane_id AND x.state = %(ready)s), 0)
-      + ordinal - 1,
-    %(ready)s, 0, %(limit)s, 0 FROM e ORDER BY ordinal
+      + e.ordinal - 1,
+    %(ready)s, 0, %(limit)s, 0 FROM e ORDER BY e.ordinal
   RETURNING id, ordinal, tenant_id)
 INSERT INTO workflows_iteminput (tenant_id, item_id, version, value)
 SELECT made.tenant_id, made.id, 1, e.output FROM made JOIN e USING (ordinal)

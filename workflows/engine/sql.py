@@ -68,7 +68,8 @@ u AS (
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
   FROM d
   WHERE i.id = d.id AND i.state = {RUNNING} AND i.claim_no = d.claim_no AND i.worker_id = %(worker)s
-  RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.*),
+  RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.claim_no, d.outcome, d.output, d.digest, d.error_class,
+    d.error_message, d.route, d.tokens_in, d.tokens_out, d.cost, d.ended_at),
 c AS (
   INSERT INTO workflows_checkpoint (tenant_id, item_id, version, output, digest, created_at)
   SELECT u.tenant_id, u.id, coalesce((SELECT max(version) FROM workflows_checkpoint k WHERE k.item_id = u.id), 0) + 1,
