@@ -1,0 +1,267 @@
+"""The slip: one proposal as its approver sees it, read from the stored bytes that the digest was made of.
+
+Nothing here is computed from the job, the draft or the workflow again: what is shown is what was frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from approvals import canonical, rules
+from approvals.closing import how_it_closed
+from approvals.document import read
+from approvals.locks import NoSuchProposal
+from approvals.models import Decision, DecisionVoid, Proposal, Verdict
+from approvals.queries import why_not
+from approvals.standing import CheckResult, approval_still_holds
+from workflows.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class SlipOperation:
+    """One operation as it was frozen. `changes` are FieldChange values; `headers` are (name, value)."""
+
+    ordinal: int
+    title: str
+    action: str
+    receiver: str
+    contract_version: int
+    account: str
+    record: str
+    independent: bool
+    operation_key: str
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    body: str
+    body_encoding: str
+    body_digest: str
+    amount: Decimal | None
+    currency: str
+    changes: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class SlipDecision:
+    """One signature or refusal, with what made it void if anything did."""
+
+    decision_id: int
+    person: str
+    verdict: str
+    decided_at: datetime
+    digest: str
+    reason: str
+    fields: list[str]
+    authenticated_by: str
+    void: bool
+    void_why: str
+    voided_at: datetime | None
+    mine: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One point in which this proposal differs from the one before it; None where there was or is nothing."""
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """Everything that the page of one proposal needs. `document` is the whole parsed value beside the named parts."""
+
+    proposal_id: int
+    job_id: int
+    job_label: str
+    job_state: str
+    label: str
+    number: int
+    title: str
+    summary: str
+    model_text: str
+    model_route: str
+    amount: Decimal | None
+    currency: str
+    amount_label: str
+    recipient: str
+    sources: list[dict[str, Any]]
+    operations: list[SlipOperation]
+    headers_left_out: list[str]
+    workflow: str
+    workflow_title: str
+    revision: str
+    reference: str
+    initiator: str
+    source: str
+    policy_name: str
+    policy_revision: int
+    frozen_at: datetime
+    expires_at: datetime
+    digest: str
+    document: dict[str, Any]
+    decisions: list[SlipDecision]
+    approvals: int
+    quorum: int
+    approved_at: datetime | None
+    closing: str
+    closed_at: datetime | None
+    closed_sentence: str
+    checks: list[CheckResult]
+    open: bool
+    expired: bool
+    why_not: str
+    can_approve: bool
+    can_refuse: bool
+    can_withdraw_proposal: bool
+    can_withdraw_approval: bool
+    previous: Proposal | None
+    differences: list[Difference]
+
+
+def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
+    """The slip of a proposal for one person. Needs a tenant's scope. Raises NoSuchProposal.
+
+    Raises NotCanonical where the stored document cannot be read: then there is nothing that could be shown truly.
+    """
+    query = Proposal.objects.select_related("policy", "job", "initiator")
+    proposal = query.filter(pk=proposal_id).first()
+    if proposal is None:
+        raise NoSuchProposal(f"There is no proposal {proposal_id} here.")
+    job, value, in_force = proposal.job, read(proposal.document), rules.rules_for(proposal)
+    valid = rules.valid_approvals(job=job, proposal=proposal, rules=in_force)
+    is_open = proposal.closed_at is None and proposal.approved_at is None
+    expired = now >= proposal.expires_at
+    awaits = job.state == JobState.AWAITING_APPROVAL and job.held_at is None
+    decidable = is_open and awaits and not expired
+    decisions = list(_decisions(proposal, person_id))
+    reason = why_not(person_id, proposal)
+    signed = any(d.mine and not d.void and d.verdict == Verdict.APPROVE for d in decisions)
+    previous = Proposal.objects.filter(job=job, number__lt=proposal.number).order_by("-number").first()
+    return Slip(
+        proposal_id=proposal.pk,
+        job_id=job.pk,
+        job_label=job.label,
+        job_state=job.state,
+        label=proposal.label,
+        number=value["number"],
+        title=value["title"],
+        summary=value["summary"],
+        model_text=value["model_text"],
+        model_route=value["model_route"],
+        amount=_decimal(value["amount"]),
+        currency=value["currency"],
+        amount_label=value["amount_label"],
+        recipient=value["recipient"],
+        sources=value["sources"],
+        operations=[_operation(o) for o in value["operations"]],
+        headers_left_out=value["headers_left_out"],
+        workflow=value["job"]["workflow"],
+        workflow_title=value["job"]["workflow_title"],
+        revision=value["job"]["revision"],
+        reference=value["job"]["reference"],
+        initiator=value["job"]["initiator"],
+        source=value["job"]["source"],
+        policy_name=value["policy"]["name"],
+        policy_revision=value["policy"]["revision"],
+        frozen_at=datetime.fromisoformat(value["frozen_at"]),
+        expires_at=datetime.fromisoformat(value["expires_at"]),
+        # Of the bytes on the screen, not of the column: a tampered document cannot be signed under its old digest.
+        digest=canonical.sha256(proposal.document),
+        document=value,
+        decisions=decisions,
+        approvals=len(valid),
+        quorum=in_force.quorum,
+        approved_at=proposal.approved_at,
+        closing=proposal.closing,
+        closed_at=proposal.closed_at,
+        closed_sentence=how_it_closed(proposal),
+        checks=approval_still_holds(proposal),
+        open=is_open,
+        expired=expired,
+        why_not=reason,
+        can_approve=decidable and not reason,
+        can_refuse=decidable and _may_refuse(proposal, person_id, in_force, decisions),
+        can_withdraw_proposal=is_open and job.submitted_by_id == person_id,
+        can_withdraw_approval=proposal.closed_at is None and signed,
+        previous=previous,
+        differences=[] if previous is None else differences(read(previous.document), value),
+    )
+
+
+def _may_refuse(
+    proposal: Proposal, person_id: int, in_force: rules.Rules, decisions: list[SlipDecision]
+) -> bool:
+    if any(d.mine and not d.void for d in decisions):
+        return False
+    objection = rules.objection(
+        person_id, job=proposal.job, proposal=proposal, rules=in_force, verdict=Verdict.REJECT
+    )
+    return objection is None
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:
+    """What a reader of the earlier proposal has to look at again. Keys, times and numbers always differ: left out."""
+    was, now = dict(_points(before)), dict(_points(after))
+    names = [*now, *(name for name in was if name not in now)]
+    return [
+        Difference(name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)
+    ]
+
+
+def _points(value: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, label in (
+        ("title", "Title"),
+        ("summary", "Summary"),
+        ("recipient", "Recipient"),
+        ("model_text", "Model text"),
+    ):
+        yield label, value[name]
+    if value["amount"] is not None:
+        yield "Amount", f"{value['amount']} {value['currency']}"
+    for source in value["sources"]:
+        yield f"Source {source['name']}", f"version {source['version']}"
+    yield "Policy", f"{value['policy']['name']} revision {value['policy']['revision']}"
+    for operation in value["operations"]:
+        place = f"Operation {operation['ordinal']}"
+        yield f"{place}: target", f"{operation['method']} {operation['target']}"
+        yield f"{place}: account", operation["account"]
+        yield f"{place}: contract", f"{operation['receiver']} version {operation['contract_version']}"
+        for change in operation["changes"]:
+            yield f"{place}: {change['label']}", change["proposed"]
+        yield f"{place}: body", operation["body"].replace(operation["operation_key"], "(operation key)")
+
+
+def _decisions(proposal: Proposal, person_id: int) -> Iterator[SlipDecision]:
+    rows = Decision.objects.filter(proposal=proposal).order_by("decided_at", "pk")
+    voids = {v.decision_id: v for v in DecisionVoid.objects.filter(decision__proposal=proposal)}
+    for row in rows:
+        void = voids.get(row.pk)
+        yield SlipDecision(
+            decision_id=row.pk,
+            person=row.person_name,
+            verdict=row.verdict,
+            decided_at=row.decided_at,
+            digest=row.digest,
+            reason=row.reason,
+            fields=row.fields.split("\n") if row.fields else [],
+            authenticated_by=row.authenticated_by,
+            void=void is not None,
+            void_why=void.why if void else "",
+            voided_at=void.voided_at if void else None,
+            mine=row.person_id == person_id,
+        )
+
+
+def _operation(value: dict[str, Any]) -> SlipOperation:
+    named = {name: value[name] for name in SlipOperation.__slots__ if name not in ("headers", "amount")}
+    return SlipOperation(headers=sorted(value["headers"].items()), amount=_decimal(value["amount"]), **named)
+
+
+def _decimal(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)

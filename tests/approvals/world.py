@@ -1,0 +1,239 @@
+"""A tenant with people, a policy, a receiver of its own, and jobs driven to VALIDATED by their journal alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+from django.db import connections
+from django.utils import timezone
+
+from access.models import Membership, Person, Tenant
+from access.refusals import Refused
+from access.roles import WORKER, Actor, ActorKind, Role
+from access.tenancy import acting, reading
+from approvals import rendering
+from approvals.actions.decide import DecisionResult, record_decision
+from approvals.freezing import freeze
+from approvals.models import Policy, Proposal
+from approvals.policies import write_policy
+from dispatch.models import Receiver, ReceiverContract
+from tests.support import make_tenant
+from tests.workflows_for_tests import Order, orders, propose
+from workflows import journal, stages
+from workflows.authoring import OperationDraft
+from workflows.locks import lock_job
+from workflows.models import Checkpoint, Job, JournalEntry, WorkItem
+from workflows.states import JobState
+
+
+def make_person(tenant: Tenant, *roles: Role, handle: str = "") -> Person:
+    """A person with these roles who never signs in, so that no password has to be hashed."""
+    person = Person(username=handle or f"p.{secrets.token_hex(3)}")
+    person.set_unusable_password()
+    person.save()
+    with acting(tenant.pk):
+        for role in roles:
+            Membership.objects.create(tenant=tenant, person=person, role=role)
+    return person
+
+
+def draft(**changes: Any) -> dict[str, Any]:
+    """A ProposalDraft as JSON has it."""
+    value: dict[str, Any] = {
+        "title": "Update vendor record V-1",
+        "summary": "The limit rises.",
+        "model_text": "I recommend it.",
+        "model_route": "large",
+        "amount": "4800.0",
+        "currency": "EUR",
+        "amount_label": "New credit limit",
+        "recipient": "Fennmark Castings",
+        "sources": [{"name": "Credit report", "version": "3"}],
+        "operations": [operation()],
+    }
+    return {**value, **changes}
+
+
+def operation(**changes: Any) -> dict[str, Any]:
+    """An OperationDraft as JSON has it."""
+    value: dict[str, Any] = {
+        "receiver": "erp",
+        "action": "vendors.update",
+        "record": "V-1",
+        "title": "Update V-1",
+        "changes": [{"field": "limit", "label": "Limit", "current": "20000.00", "proposed": "4800.00"}],
+        "body": {"limit": "4800.00", "payee": {"iban": "NO93"}, "items": [{"note": "a"}]},
+    }
+    return {**value, **changes}
+
+
+def render(one: OperationDraft, key: str | None, now: datetime) -> rendering.FrozenRequest:
+    """A receiver "erp" that takes JSON; every other name is unknown."""
+    if one.receiver != "erp":
+        raise rendering.CannotRender(f'There is no receiver "{one.receiver}" here.')
+    key = key or rendering.new_operation_key()
+    return rendering.FrozenRequest(
+        operation_key=key,
+        receiver="erp",
+        contract_version=1,
+        account="main",
+        record=one.record,
+        title=one.title,
+        method="POST",
+        target=f"http://erp.test/vendors/{one.record}",
+        headers={"content-type": "application/json", "idempotency-key": key},
+        body=json.dumps(one.body, sort_keys=True).encode(),
+    )
+
+
+@dataclass
+class World:
+    tenant: Tenant
+    submitter: Person
+    manager: Person
+    second: Person
+    operator: Person
+
+    @classmethod
+    def make(cls, **rules: Any) -> World:
+        tenant = make_tenant()
+        world = cls(
+            tenant=tenant,
+            submitter=make_person(tenant, Role.SUBMITTER, handle=f"sub.{tenant.slug}"),
+            manager=make_person(tenant, Role.MANAGER, handle=f"mia.{tenant.slug}"),
+            second=make_person(tenant, Role.MANAGER, handle=f"max.{tenant.slug}"),
+            operator=make_person(tenant, Role.OPERATOR, handle=f"ops.{tenant.slug}"),
+        )
+        world.policy(**rules)
+        with acting(tenant.pk):
+            receiver = Receiver.objects.create(
+                tenant=tenant, name="erp", title="ERP", base_url="http://erp.test"
+            )
+            ReceiverContract.objects.create(
+                tenant=tenant, receiver=receiver, version=1, terms={}, reviewed_at=timezone.now()
+            )
+        return world
+
+    def policy(self, **rules: Any) -> Policy:
+        return write_policy(
+            tenant_id=self.tenant.pk, name="test-policy", created_by=WORKER, now=timezone.now(), **rules
+        )
+
+    def job(self, by: Person | None = None) -> Job:
+        """A VALIDATED job, as the engine leaves it just before its propose stage closes."""
+        by = by or self.submitter
+        actor = Actor(ActorKind.SUBMITTER, by.username, by.pk)
+        text = Order(item="V-1", amount="4800.00", currency="EUR").model_dump_json()
+        with acting(self.tenant.pk):
+            job = Job.objects.create(
+                tenant=self.tenant,
+                workflow=orders.name,
+                revision=orders.revision,
+                configuration_digest=orders.configuration_digest(),
+                title="Order V-1",
+                submission_key=secrets.token_hex(8),
+                input=text,
+                input_digest=hashlib.sha256(text.encode()).hexdigest(),
+                submitted_by=by,
+                created_at=timezone.now(),
+            )
+            journal.transition(job=job, to=JobState.RECEIVED, event="job.received", actor=actor, evidence={})
+            stages.lane_of(self.tenant.pk)
+            journal.transition(
+                job=job, to=JobState.VALIDATED, event="job.validated", actor=WORKER, evidence={}
+            )
+        return job
+
+    def freeze(
+        self, job: Job, value: dict[str, Any] | str | None = None, now: datetime | None = None
+    ) -> None:
+        """What the engine does when the propose stage closes: saves the draft and has it frozen."""
+        text = value if isinstance(value, str) else json.dumps(draft() if value is None else value)
+        now = now or timezone.now()
+        with acting(self.tenant.pk):
+            locked = lock_job(job.pk)
+            stage = stages.open_step(job=locked, step=propose, elements=None, now=now)
+            Checkpoint.objects.create(
+                tenant=self.tenant,
+                item=WorkItem.objects.get(stage=stage),
+                output=text,
+                digest=hashlib.sha256(text.encode()).hexdigest(),
+                created_at=now,
+            )
+            freeze(locked, text, now)
+
+    def proposed(
+        self, value: dict[str, Any] | None = None, *, by: Person | None = None, now: datetime | None = None
+    ) -> Proposal:
+        """A job whose proposal awaits approval."""
+        job = self.job(by)
+        self.freeze(job, value, now)
+        return self.proposal(job)
+
+    def proposal(self, of: Job | Proposal) -> Proposal:
+        """A job's newest proposal, or a proposal itself, read again."""
+        with reading(self.tenant.pk):
+            query = Proposal.objects.select_related("policy")
+            if isinstance(of, Job):
+                return query.filter(job=of).latest("number")
+            return query.get(pk=of.pk)
+
+    def state(self, of: Job | Proposal) -> str:
+        with reading(self.tenant.pk):
+            return Job.objects.get(pk=of.pk if isinstance(of, Job) else of.job_id).state
+
+    def events(self, of: Job | Proposal) -> list[str]:
+        with reading(self.tenant.pk):
+            rows = JournalEntry.objects.filter(job_id=of.pk if isinstance(of, Job) else of.job_id)
+            return list(rows.order_by("sequence").values_list("event", flat=True))
+
+    def evidence(self, of: Job | Proposal, event: str) -> dict[str, Any]:
+        with reading(self.tenant.pk):
+            rows = JournalEntry.objects.filter(
+                job_id=of.pk if isinstance(of, Job) else of.job_id, event=event
+            )
+            value: dict[str, Any] = json.loads(rows.latest("sequence").evidence)
+            return value
+
+    def decide(
+        self, proposal: Proposal, person: Person, verdict: str = "approve", **more: Any
+    ) -> DecisionResult:
+        more = {"digest": proposal.digest, "now": timezone.now(), "reason": "because", **more}
+        return record_decision(
+            tenant_id=self.tenant.pk, proposal_id=proposal.pk, person_id=person.pk, verdict=verdict, **more
+        )
+
+    def end_role(self, person: Person) -> None:
+        with acting(self.tenant.pk):
+            Membership.objects.filter(person=person).update(ended_at=timezone.now())
+
+
+def long_ago() -> datetime:
+    """A moment at which a proposal must have been frozen to have expired by now."""
+    return timezone.now() - timedelta(days=2)
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Run calls in threads with connections of their own, released together; what each returned or refused."""
+    barrier = Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        try:
+            connections["default"].ensure_connection()
+            barrier.wait(10)
+            return call()
+        except Refused as refused:
+            return refused
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
