@@ -3,3 +3,38 @@ from django.apps import AppConfig
 
 class ReconciliationConfig(AppConfig):
     name = "reconciliation"
+
+    def ready(self) -> None:
+        from dispatch import deriving
+        from reconciliation import listening, reviewing, waiting
+        from workflows import hooks
+        from workflows.states import ENDED, JobState
+
+        for event, hook in (
+            ("retry.exhausted", listening.item_stopped),
+            ("item.refused", listening.item_stopped),
+            ("revision.missing", listening.revision_missing),
+            ("proposal.refused", listening.proposal_refused),
+            ("proposal.expired", listening.proposal_expired),
+            ("changes.requested", listening.changes_requested),
+            ("proposal.withdrawn", listening.proposal_withdrawn),
+            ("proposal.voided", listening.proposal_voided),
+            ("approver.missing", listening.approver_missing),
+            ("send.blocked", listening.send_blocked),
+            ("operation.key_mismatch", listening.key_mismatch),
+            ("operation.possible_duplicate", listening.possible_duplicate),
+            ("outcome.contradicted", listening.contradicted),
+            ("attempts.granted", listening.attempts_granted),
+            ("job.given_up", listening.given_up),
+            ("job.released", listening.released),
+            ("proposal.frozen", listening.proposed_again),
+            ("proposal.approved", listening.approved),
+        ):
+            hooks.on_event(event, hook)
+        for state in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION):
+            hooks.on_state(state, listening.operations_changed)
+        for state in ENDED:
+            hooks.on_state(state, listening.ended)
+        hooks.on_state(JobState.CANCELLED, listening.cancelled)
+        hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)
+        deriving.after_change(reviewing.review)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
 from access.models import Person
@@ -86,6 +86,10 @@ class Case(TenantModel):
                 name="one_open_case_a_question",
             ),
             models.CheckConstraint(
+                condition=Q(second_person__isnull=True) | ~Q(second_person=F("resolved_by")),
+                name="a_second_person_is_another",
+            ),
+            models.CheckConstraint(
                 condition=Q(resolved_at__isnull=True, resolution="")
                 | (Q(resolved_at__isnull=False) & ~Q(resolution="")),
                 name="a_resolved_case_says_how",
@@ -94,7 +98,8 @@ class Case(TenantModel):
         indexes: ClassVar = [
             models.Index(
                 fields=["tenant", "due_at", "id"], condition=Q(resolved_at__isnull=True), name="case_open"
-            )
+            ),
+            models.Index(fields=["job"], condition=Q(resolved_at__isnull=True), name="case_open_of_job"),
         ]
 
     def __str__(self) -> str:
@@ -106,6 +111,15 @@ class Case(TenantModel):
         return f"RC-{self.pk:04d}"
 
 
+class EvidenceKind(models.TextChoices):
+    """What a piece of evidence is."""
+
+    OBSERVED = "observed"  # what the machine told when the case opened, or again while it was open
+    COMMENT = "comment"  # what a person thinks about it: proves nothing
+    STATEMENT = "statement"  # what a receiver or a bank has written, entered by a person
+    RECEIPT = "receipt"  # a receipt that a person entered, compared with what was approved
+
+
 class Evidence(TenantModel):
     """Something put to a case: by the machine or by a person. Append-only."""
 
@@ -113,6 +127,8 @@ class Evidence(TenantModel):
     app_rights: ClassVar = Rights(insert=True)
 
     case = TenantForeignKey(Case)
+    kind = models.CharField(max_length=20, choices=EvidenceKind.choices, default=EvidenceKind.OBSERVED)
+    person = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     summary = models.CharField(max_length=500)
     detail = models.TextField(default="", blank=True)
     source = models.CharField(max_length=200)
@@ -124,7 +140,10 @@ class Evidence(TenantModel):
 
 
 class ResolutionRequest(TenantModel):
-    """A resolution that needs a second person: asked for by one, seconded or declined by another."""
+    """A resolution that needs a second person: asked for by one, seconded or declined by another.
+
+    `outcome` is "seconded", "declined" or, where the case was resolved otherwise meanwhile, "overtaken".
+    """
 
     app_rights: ClassVar = Rights(insert=True, update=("closed_at", "closed_by_id", "outcome"))
 
@@ -142,7 +161,17 @@ class ResolutionRequest(TenantModel):
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["case"], condition=Q(closed_at__isnull=True), name="one_open_request_a_case"
-            )
+            ),
+            models.CheckConstraint(
+                condition=~Q(outcome__in=["seconded", "declined"])
+                | (Q(closed_by__isnull=False) & ~Q(closed_by=F("asked_by"))),
+                name="another_person_seconds_or_declines",
+            ),
+            models.CheckConstraint(
+                condition=Q(closed_at__isnull=True, outcome="")
+                | (Q(closed_at__isnull=False) & ~Q(outcome="")),
+                name="a_closed_request_says_how",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,148 @@
+"""What answers a doubtful outcome, inside the transaction of whoever may: the asker, or the second person.
+
+The caller holds job → operations → case, has repeated every guard, and the case is closed here before the operation
+moves, so that no hook takes the answer for the machine's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from access.roles import Actor
+from dispatch import settling
+from dispatch.models import Operation
+from dispatch.moving import move, observe
+from dispatch.states import NextStep, OperationState
+from reconciliation.actions.working import EvidenceMissing, NotAllowedNow
+from reconciliation.casework import close_case
+from reconciliation.kinds import VerbName
+from reconciliation.situation import Doubt, Situation
+from reconciliation.verbs import needs_second
+from reconciliation.words import clock
+from workflows import journal
+from workflows.models import Job
+
+BY_LOOKUP, BY_STATEMENT = "look-up", "statement"
+STOP, SEND_AGAIN = "stop", "send again"
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """One resolution as it was asked for. `actor` is the asker, whose word it is; `second` stands beside."""
+
+    verb: VerbName
+    reason: str
+    details: dict[str, str]
+    actor: Actor
+    second: Actor | None
+    now: datetime
+
+
+def check(situation: Situation, deed: Deed) -> None:
+    """What the verb's own rule does not know: the evidence that this deed brings."""
+    if deed.verb is VerbName.CONFIRM_NOT_APPLIED:
+        _check_not_applied(situation, deed)
+
+
+def carry_out(situation: Situation, operation: Operation, deed: Deed) -> str:
+    """Close the case and settle the operation by the deed; the sentence that says what was done."""
+    job = situation.job
+    if deed.verb is VerbName.CONFIRM_NOT_APPLIED:
+        _close(situation, deed, "not applied" if deed.details["then"] == STOP else "not applied, sent again")
+        return _settle_not_applied(job, operation, situation, deed)
+    if deed.verb is VerbName.RESUBMIT:
+        _close(situation, deed, "sent again, same key")
+        beyond = needs_second(VerbName.RESUBMIT, situation)
+        settling.order_resubmission(
+            job=job, operation=operation, actor=deed.actor, now=deed.now, beyond_window=beyond
+        )
+        return f"{operation.label} is sent again with the same key."
+    assert deed.verb is VerbName.ACCEPT_CONFLICT
+    _close(situation, deed, "difference accepted")
+    settling.accept_variance(
+        job=job, operation=operation, summary=_signed(deed), actor=deed.actor, now=deed.now
+    )
+    return f"What was done stands as the outcome of {operation.label}."
+
+
+def _close(situation: Situation, deed: Deed, resolution: str) -> None:
+    close_case(
+        job=situation.job,
+        case=situation.case,
+        resolution=resolution,
+        reason=deed.reason,
+        actor=deed.actor,
+        now=deed.now,
+        second=deed.second,
+    )
+
+
+def _check_not_applied(situation: Situation, deed: Deed) -> None:
+    doubt = situation.doubt
+    assert doubt is not None
+    if deed.details.get("basis") == BY_LOOKUP:
+        _check_lookup(situation, doubt)
+    elif deed.details.get("basis") != BY_STATEMENT:
+        raise EvidenceMissing("Say what shows it: a look-up, or what the receiver has written.")
+    if deed.details.get("then") not in (STOP, SEND_AGAIN):
+        raise EvidenceMissing("Say what follows: stop, or send again.")
+    if deed.details["then"] == SEND_AGAIN and doubt.proposal.expires_at <= situation.clock:
+        raise NotAllowedNow("The approval has expired, so it cannot be sent again. Close it as not applied.")
+    if deed.details["then"] == SEND_AGAIN and not doubt.same_bytes:
+        raise NotAllowedNow("The bytes are not the ones that were approved and sent before.")
+    if deed.details["then"] == SEND_AGAIN and situation.job.cancel_requested_at is not None:
+        raise NotAllowedNow(f"{situation.job.cancel_requested_by} asked to cancel {situation.job.label}.")
+
+
+def _check_lookup(situation: Situation, doubt: Doubt) -> None:
+    counts_from, last = doubt.absence_counts_from, doubt.last_lookup()
+    if counts_from is None:
+        title = doubt.operation.receiver.title
+        raise NotAllowedNow(f"That {title} finds nothing proves nothing. Its written statement would.")
+    if last is None or last.finding != "absent" or last.seen_at < counts_from:
+        at = clock(counts_from, situation.case.tenant_id)
+        raise NotAllowedNow(f"Needs a look-up after {at} that finds nothing. Look up first.")
+
+
+def _settle_not_applied(job: Job, operation: Operation, situation: Situation, deed: Deed) -> str:
+    if deed.details["then"] == STOP:
+        settling.settle_not_applied(
+            job=job, operation=operation, summary=_signed(deed), actor=deed.actor, now=deed.now
+        )
+        return f"{operation.label} is settled as not applied. Nothing was sent."
+    # Not by `settle_not_applied`: with nothing left to do it would end the job, and an ended job sends nothing.
+    observe(
+        job=job,
+        operation=operation,
+        kind="attested",
+        finding="absent",
+        proves=True,
+        summary=_signed(deed),
+        actor=deed.actor,
+        now=situation.clock,
+    )
+    move(
+        operation,
+        OperationState.NOT_APPLIED,
+        deed.now,
+        next_step=NextStep.RESUBMIT.value,
+        next_step_at=deed.now,
+        fate_note=_signed(deed)[:500],
+    )
+    journal.record(
+        job=job,
+        event="operation.settled",
+        actor=deed.actor,
+        evidence={"operation": operation.label, "operation_id": operation.pk, "as": "not applied"},
+    )
+    beyond = needs_second(VerbName.RESUBMIT, situation)
+    settling.order_resubmission(
+        job=job, operation=operation, actor=deed.actor, now=deed.now, beyond_window=beyond
+    )
+    return f"{operation.label} is settled as not applied, and sent again with the same key."
+
+
+def _signed(deed: Deed) -> str:
+    second = f" and {deed.second.name}" if deed.second else ""
+    return f"{deed.actor.name}{second}: {deed.reason}"

@@ -1,0 +1,150 @@
+"""What answers "what became of it?": look up, receipt, not applied, the same key again, accepting a difference.
+
+Each takes the case's `version` that was on the screen. Locks job → operations → case. Nothing is sent here: a
+resubmission is ordered, and the machine repeats its checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from access.tenancy import reading
+from dispatch.actions import look_up as dispatch_look_up
+from dispatch.models import Operation
+from reconciliation import locks
+from reconciliation.actions import carrying_out, seconding
+from reconciliation.actions.carrying_out import BY_STATEMENT, STOP, Deed
+from reconciliation.actions.working import (
+    StaleCase,
+    Worked,
+    allow,
+    check_version,
+    operator,
+    text,
+    what_became_of,
+    worked,
+    working,
+)
+from reconciliation.casework import keep_evidence
+from reconciliation.kinds import VerbName
+from reconciliation.models import Case, EvidenceKind
+from reconciliation.situation import Situation, look_at
+from reconciliation.verbs import needs_second
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What a look-up brought. `resolved`: its answer was a proof, and the case has closed by itself."""
+
+    case_id: int
+    found: str
+    proves: bool
+    resolved: bool
+    sentence: str
+
+
+def look_up(*, tenant_id: int, case_id: int, person_id: int, version: int, now: datetime) -> LookedUp:
+    """Ask the receiver now. Its answer is kept as an observation, and settles what the contract lets it settle.
+
+    The call stands outside any transaction. Only a resolved case refuses: an older version may ask all the same.
+    Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow.
+    """
+    with working(tenant_id, case_id, person_id, "look up"):
+        job, case = locks.lock_job_and_read_case(case_id)
+        operator(person_id)
+        if case.resolved_at is not None:
+            raise StaleCase(what_became_of(case))
+        allow(VerbName.LOOK_UP, look_at(job=job, case=case))
+        operation_id = case.operation_id
+    assert operation_id is not None
+    seen = dispatch_look_up.look_up(
+        tenant_id=tenant_id, operation_id=operation_id, person_id=person_id, now=now
+    )
+    with reading(tenant_id):
+        resolved = Case.objects.filter(pk=case_id, resolved_at__isnull=False).exists()
+    proof = "That settles it." if resolved else "That settles nothing yet."
+    sentence = f"{seen.sight.summary[:1].upper()}{seen.sight.summary[1:]}. {proof}"
+    return LookedUp(case_id, seen.sight.found.value, seen.proves, resolved, sentence)
+
+
+def confirm_not_applied(
+    *,
+    tenant_id: int,
+    case_id: int,
+    person_id: int,
+    version: int,
+    evidence: str,
+    now: datetime,
+    basis: str = BY_STATEMENT,
+    source: str = "",
+    then: str = STOP,
+) -> Worked:
+    """Ask a second person to attest that it did not happen. Nothing is settled before they do.
+
+    `basis`: "look-up" (one that found nothing, late enough by the contract) or "statement" (what the receiver has
+    written, its `source` named). `then`: "stop", or "send again" with the same key while the approval lives. Raises
+    NoSuchCase, NotPermitted, StaleCase, EvidenceMissing, NotAllowedNow, SameVerbAsked.
+    """
+    with working(tenant_id, case_id, person_id, VerbName.CONFIRM_NOT_APPLIED.value):
+        situation, _ = begin(case_id, version, person_id, VerbName.CONFIRM_NOT_APPLIED)
+        actor = operator(person_id)
+        reason = text(evidence, "Say what shows that it was not applied.")
+        details = {"basis": basis, "then": then, "source": source[:200]}
+        if basis == BY_STATEMENT:
+            details["source"] = text(source, "Say whose statement it is, and where it can be found.")[:200]
+        deed = Deed(VerbName.CONFIRM_NOT_APPLIED, reason, details, actor, None, now)
+        carrying_out.check(situation, deed)
+        request = seconding.ask_for_second(situation, deed)
+        if basis == BY_STATEMENT:
+            keep_evidence(
+                job=situation.job, case=situation.case, summary=reason, detail=reason, source=details["source"],
+                actor=actor, now=now, kind=EvidenceKind.STATEMENT, proves="attests not applied",
+            )  # fmt: skip
+        return worked(case_id, situation.job, "Asked for. A second person has to confirm it.", request.pk)
+
+
+def resubmit_same_key(
+    *, tenant_id: int, case_id: int, person_id: int, version: int, reason: str, now: datetime
+) -> Worked:
+    """Order the same bytes under the same key once more, at once or, where the receiver would not recognise the key,
+    after a second person agreed to a written reason.
+
+    Unknown: not once a published window has passed. Not applied: while the approval lives. Never while the first send
+    may still arrive. Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing, SameVerbAsked.
+    """
+    with working(tenant_id, case_id, person_id, VerbName.RESUBMIT.value):
+        situation, operation = begin(case_id, version, person_id, VerbName.RESUBMIT)
+        reason = text(reason, "Say why it is sent again.")
+        deed = Deed(VerbName.RESUBMIT, reason, {}, operator(person_id), None, now)
+        if needs_second(VerbName.RESUBMIT, situation):
+            request = seconding.ask_for_second(situation, deed)
+            return worked(case_id, situation.job, "Asked for. A second person has to agree.", request.pk)
+        return worked(case_id, situation.job, carrying_out.carry_out(situation, operation, deed))
+
+
+def accept_conflict(
+    *, tenant_id: int, case_id: int, person_id: int, version: int, reason: str, now: datetime
+) -> Worked:
+    """Ask a second person to let stand what was done, though it differs from what was approved.
+
+    Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing, SameVerbAsked.
+    """
+    with working(tenant_id, case_id, person_id, VerbName.ACCEPT_CONFLICT.value):
+        situation, _ = begin(case_id, version, person_id, VerbName.ACCEPT_CONFLICT)
+        reason = text(reason, "Say why the difference can stand.")
+        deed = Deed(VerbName.ACCEPT_CONFLICT, reason, {}, operator(person_id), None, now)
+        request = seconding.ask_for_second(situation, deed)
+        return worked(case_id, situation.job, "Asked for. A second person has to agree.", request.pk)
+
+
+def begin(case_id: int, version: int, person_id: int, name: VerbName) -> tuple[Situation, Operation]:
+    """Lock job → operations → case, and see that this person may do this now. Inside an action."""
+    job, operations, case = locks.lock_with_operations(case_id)
+    operator(person_id)
+    check_version(case, version)
+    operation = next((o for o in operations if o.pk == case.operation_id), None)
+    situation = look_at(job=job, case=case, operation=operation)
+    allow(name, situation)
+    assert operation is not None, "the verbs of outcomes are about an operation"
+    return situation, operation

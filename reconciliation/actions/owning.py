@@ -1,0 +1,106 @@
+"""Who works on a case and when: assign, take, hand over, snooze. None of it touches the question."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from access import authority
+from access.models import Person
+from access.refusals import NotPermitted, Unprocessable
+from access.roles import Role
+from reconciliation import locks
+from reconciliation.actions.working import Worked, check_version, text, worked, working
+from reconciliation.models import Case
+from reconciliation.situation import SECONDERS, look_at
+from reconciliation.words import clock
+from workflows import journal
+
+LONGEST_SNOOZE = timedelta(days=14)
+
+
+class CannotOwn(Unprocessable):
+    """This person does not hold a role that works on cases."""
+
+
+class SnoozeTooLong(Unprocessable):
+    """The time is past, too far off, or behind the time in which the same key is safe."""
+
+
+def assign(
+    *, tenant_id: int, case_id: int, person_id: int, version: int, assignee_id: int, now: datetime
+) -> Worked:
+    """Give an open case to a person with the role that owns it (operators own most). Locks job → case.
+
+    Raises NoSuchCase, NotPermitted, StaleCase, CannotOwn.
+    """
+    with working(tenant_id, case_id, person_id, "assign"):
+        job, case = locks.lock_job_and_case(case_id)
+        actor = authority.require(person_id, *SECONDERS)
+        check_version(case, version)
+        try:
+            assignee = authority.require(assignee_id, Role(case.owner_role), *SECONDERS)
+        except (NotPermitted, Person.DoesNotExist) as refused:
+            raise CannotOwn(f"Only an {case.owner_role} can own {case.label}.") from refused
+        Case.objects.filter(pk=case.pk).update(assignee_id=assignee_id, version=case.version + 1)
+        evidence = {"case": case.pk, "assignee": assignee_id, "before": case.assignee_id}
+        journal.record(job=job, event="case.assigned", actor=actor, evidence=evidence)
+        return worked(case_id, job, f"{case.label} is {assignee.name}'s now.")
+
+
+def take(*, tenant_id: int, case_id: int, person_id: int, version: int, now: datetime) -> Worked:
+    """Assign an open case to oneself. Of two who take it at once, the second is told. As `assign`."""
+    return assign(
+        tenant_id=tenant_id,
+        case_id=case_id,
+        person_id=person_id,
+        version=version,
+        assignee_id=person_id,
+        now=now,
+    )
+
+
+def hand_over(
+    *, tenant_id: int, case_id: int, person_id: int, version: int, assignee_id: int | None, now: datetime
+) -> Worked:
+    """Pass a case on to somebody else or, with None, back to its role. As `assign`."""
+    if assignee_id is not None:
+        return assign(
+            tenant_id=tenant_id, case_id=case_id, person_id=person_id, version=version, assignee_id=assignee_id,
+            now=now,
+        )  # fmt: skip
+    with working(tenant_id, case_id, person_id, "hand over"):
+        job, case = locks.lock_job_and_case(case_id)
+        actor = authority.require(person_id, *SECONDERS)
+        check_version(case, version)
+        Case.objects.filter(pk=case.pk).update(assignee_id=None, version=case.version + 1)
+        evidence = {"case": case.pk, "assignee": None, "before": case.assignee_id}
+        journal.record(job=job, event="case.assigned", actor=actor, evidence=evidence)
+        return worked(case_id, job, f"{case.label} waits for any {case.owner_role}.")
+
+
+def snooze(
+    *, tenant_id: int, case_id: int, person_id: int, version: int, until: datetime, reason: str, now: datetime
+) -> Worked:
+    """Put an open case off: it leaves the list until then, and is due no earlier. Locks job → case.
+
+    Never past the time in which the same key is safe, nor 14 days. Raises NoSuchCase, NotPermitted, StaleCase,
+    EvidenceMissing (a reason), SnoozeTooLong.
+    """
+    with working(tenant_id, case_id, person_id, "snooze"):
+        job, case = locks.lock_job_and_case(case_id)
+        actor = authority.require(person_id, *SECONDERS)
+        check_version(case, version)
+        reason = text(reason, "Say what you wait for.")
+        situation = look_at(job=job, case=case)
+        if until <= situation.clock or until > situation.clock + LONGEST_SNOOZE:
+            raise SnoozeTooLong("Put it off to a time within the next 14 days.")
+        safe = situation.doubt.safe_until if situation.doubt else None
+        if safe is not None and situation.clock < safe < until:
+            at = clock(safe, tenant_id)
+            raise SnoozeTooLong(f"Not past {at}: until then the receiver recognises the key.")
+        Case.objects.filter(pk=case.pk).update(
+            snoozed_until=until, due_at=max(case.due_at, until), version=case.version + 1
+        )
+        evidence = {"case": case.pk, "until": until.isoformat(), "reason": reason}
+        journal.record(job=job, event="case.snoozed", actor=actor, evidence=evidence)
+        return worked(case_id, job, f"{case.label} comes back on {clock(until, tenant_id)}.")

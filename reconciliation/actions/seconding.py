@@ -1,0 +1,162 @@
+"""The second person: one asks for a resolution, another carries it out or declines, in a transaction of their own.
+
+Every guard is repeated when the second person says yes: a request is a wish, never a permit.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from access import authority
+from access.refusals import Conflict, NotPermitted
+from access.roles import Actor
+from access.tenancy import reading
+from reconciliation import locks
+from reconciliation.actions import carrying_out
+from reconciliation.actions.carrying_out import Deed
+from reconciliation.actions.working import (
+    StaleCase,
+    Worked,
+    allow,
+    check_version,
+    operator,
+    text,
+    what_became_of,
+    worked,
+    working,
+)
+from reconciliation.kinds import VerbName
+from reconciliation.models import Case, ResolutionRequest
+from reconciliation.situation import SECONDERS, Situation, look_at
+from workflows import journal
+from workflows.models import Job
+
+
+class SameVerbAsked(Conflict):
+    """Somebody has asked for a second person already; that is answered first."""
+
+
+class SecondIsTheAsker(NotPermitted):
+    """Nobody is their own second person."""
+
+
+def ask_for_second(situation: Situation, deed: Deed) -> ResolutionRequest:
+    """Keep what one person asks for until another answers. Inside an action; the case is locked."""
+    if situation.request is not None:
+        raise SameVerbAsked(
+            f"{situation.request.asked_by.username} has asked for “{situation.request.verb}”. "
+            "Second or decline that first."
+        )
+    request = ResolutionRequest.objects.create(
+        tenant_id=situation.case.tenant_id,
+        case=situation.case,
+        verb=deed.verb.value,
+        reason=deed.reason,
+        details=deed.details,
+        asked_by_id=deed.actor.person_id,
+        asked_at=deed.now,
+    )
+    raise_version(situation.case)
+    evidence = {"case": situation.case.pk, "request": request.pk, "verb": deed.verb.value}
+    journal.record(job=situation.job, event="case.second_asked", actor=deed.actor, evidence=evidence)
+    return request
+
+
+def second(*, tenant_id: int, request_id: int, person_id: int, version: int, now: datetime) -> Worked:
+    """Say yes as the second person, and carry the resolution out.
+
+    Locks job → operations → case → request. An operator or admin who is not the asker; the asker must still be an
+    operator. A repeat is StaleCase. Raises NoSuchRequest, NotPermitted, SecondIsTheAsker, StaleCase, NotAllowedNow,
+    and whatever dispatch refuses (NotInDoubt, StillSending, WindowPassed).
+    """
+    case_id = _case_of(tenant_id, request_id)
+    with working(tenant_id, case_id, person_id, "second"):
+        job, operations, case = locks.lock_with_operations(case_id)
+        person = _another(person_id, request_id, "second")
+        request = _open_request(case, request_id, version)
+        asker = operator(request.asked_by_id)
+        operation = next(o for o in operations if o.pk == case.operation_id)
+        situation = look_at(job=job, case=case, operation=operation)
+        deed = Deed(VerbName(request.verb), request.reason, dict(request.details), asker, person, now)
+        allow(deed.verb, situation)
+        carrying_out.check(situation, deed)
+        _close(request, "seconded", person, now)
+        _journal(job, case, request, "case.seconded", person)
+        return worked(case.pk, job, carrying_out.carry_out(situation, operation, deed))
+
+
+def decline(
+    *, tenant_id: int, request_id: int, person_id: int, version: int, reason: str, now: datetime
+) -> Worked:
+    """Say no as the second person: the request ends, the case stays open. Locks job → case → request.
+
+    Raises NoSuchRequest, NotPermitted, SecondIsTheAsker, StaleCase, EvidenceMissing (a reason).
+    """
+    case_id = _case_of(tenant_id, request_id)
+    with working(tenant_id, case_id, person_id, "decline"):
+        job, case = locks.lock_job_and_case(case_id)
+        person = _another(person_id, request_id, "decline")
+        request = _open_request(case, request_id, version)
+        reason = text(reason, "Say why not: whoever asked has only your reason.")
+        _close(request, "declined", person, now)
+        raise_version(case)
+        _journal(job, case, request, "case.declined", person, reason=reason)
+        return worked(case.pk, job, "Declined. The case stays open.")
+
+
+def withdraw_request(
+    *, tenant_id: int, request_id: int, person_id: int, version: int, now: datetime
+) -> Worked:
+    """Take an own request back. Locks job → case → request. Raises NoSuchRequest, NotPermitted, StaleCase."""
+    case_id = _case_of(tenant_id, request_id)
+    with working(tenant_id, case_id, person_id, "withdraw request"):
+        job, case = locks.lock_job_and_case(case_id)
+        person = operator(person_id)
+        request = _open_request(case, request_id, version)
+        if request.asked_by_id != person_id:
+            raise NotPermitted("Only whoever asked takes it back; you can decline it.")
+        _close(request, "withdrawn", person, now)
+        raise_version(case)
+        _journal(job, case, request, "case.request_withdrawn", person)
+        return worked(case.pk, job, "Taken back. The case stays open.")
+
+
+def raise_version(case: Case) -> None:
+    """Count a change that the screens of others have not seen. The case is locked."""
+    case.version += 1
+    Case.objects.filter(pk=case.pk).update(version=case.version)
+
+
+def _case_of(tenant_id: int, request_id: int) -> int:
+    with reading(tenant_id):
+        return locks.case_of(request_id)
+
+
+def _another(person_id: int, request_id: int, verb: str) -> Actor:
+    person = authority.require(person_id, *SECONDERS)
+    if ResolutionRequest.objects.filter(pk=request_id, asked_by_id=person_id).exists():
+        raise SecondIsTheAsker(f"You have asked for this yourself; somebody else has to {verb} it.")
+    return person
+
+
+def _open_request(case: Case, request_id: int, version: int) -> ResolutionRequest:
+    check_version(case, version)
+    request = locks.lock_open_request(case)
+    if request is None or request.pk != request_id:
+        raise StaleCase(what_became_of(case))
+    return request
+
+
+def _close(request: ResolutionRequest, outcome: str, person: Actor, now: datetime) -> None:
+    ResolutionRequest.objects.filter(pk=request.pk, closed_at__isnull=True).update(
+        closed_at=now, closed_by_id=person.person_id, outcome=outcome
+    )
+
+
+def _journal(
+    job: Job, case: Case, request: ResolutionRequest, event: str, person: Actor, *, reason: str = ""
+) -> None:
+    evidence = {"case": case.pk, "request": request.pk, "verb": request.verb}
+    if reason:
+        evidence["reason"] = reason
+    journal.record(job=job, event=event, actor=person, evidence=evidence)

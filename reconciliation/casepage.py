@@ -1,0 +1,259 @@
+"""Everything that the screen of one case says, read at one moment and put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from access import authority
+from access.models import Person
+from access.roles import Role
+from dispatch.explaining import Term, explain
+from dispatch.fates import FateOf, fates
+from reconciliation import knowing, verbs
+from reconciliation.kinds import VerbName, terms_of
+from reconciliation.knowing import Known
+from reconciliation.locks import NoSuchCase
+from reconciliation.models import Case, Evidence, EvidenceKind, ResolutionRequest
+from reconciliation.situation import SECONDERS, WHO_MAY, Situation, look_at
+from reconciliation.verbs import Verb
+from reconciliation.words import state_words
+from workflows.models import Job
+from workflows.states import ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """One line of the evidence: what the machine saw, what was sent, what a person put to the case."""
+
+    number: int
+    what: str
+    detail: str
+    source: str
+    taken_at: datetime
+    proves: str
+    """ "nothing", or what it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommentRow:
+    """What somebody said."""
+
+    by: str
+    at: datetime
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A resolution that waits for a second person. `may_answer`: this viewer may second or decline it."""
+
+    request_id: int
+    verb: str
+    title: str
+    reason: str
+    details: dict[str, str]
+    asked_by: str
+    asked_at: datetime
+    may_answer: bool
+    why_not: str
+    may_withdraw: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CasePage:
+    """The case screen, top to bottom. Times are UTC; the screen puts them into the tenant's zone."""
+
+    case_id: int
+    label: str
+    version: int
+    kind: str
+    title: str
+    state_words: str
+    resolved: bool
+    resolution: str
+    resolution_reason: str
+    resolved_at: datetime | None
+    resolved_by: str
+    second_person: str
+
+    amount: Decimal | None
+    currency: str
+    known: Sequence[Known]
+    unknown: Sequence[str]
+    residual_risk: str
+
+    verbs: Sequence[Verb]
+    may_work: bool
+    outcomes: Sequence[str]
+    """What "record outcome" may record; empty for kinds without it."""
+
+    owner_role: str
+    assignee: str
+    assignee_id: int | None
+    assignable: Sequence[Person]
+    opened_at: datetime
+    due_at: datetime
+    overdue: bool
+    snoozed_until: datetime | None
+    resubmit_safe_until: datetime | None
+    blocking: bool
+
+    job_id: int
+    job_label: str
+    job_title: str
+    job_state: str
+    operation_id: int | None
+    operation_label: str
+    operation_key: str
+    operation_state: str
+    item_id: int | None
+    proposal_id: int | None
+    proposal_label: str
+    receiver: str
+
+    contract_version: int | None
+    terms: Sequence[Term]
+    evidence: Sequence[EvidenceRow]
+    comments: Sequence[CommentRow]
+    request: PendingRequest | None
+    fates_if_cancelled: Sequence[FateOf]
+
+
+def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
+    """One case as this person sees it. Needs the tenant's scope; the verbs are decided by the database's clock.
+
+    Raises NoSuchCase.
+    """
+    names = ("job", "assignee", "resolved_by", "second_person")
+    case = Case.objects.select_related(*names).filter(pk=case_id).first()
+    if case is None:
+        raise NoSuchCase(f"There is no case {case_id} here.")
+    held = authority.roles_of(person_id)
+    situation = look_at(job=case.job, case=case)
+    doubt, operation = situation.doubt, situation.doubt.operation if situation.doubt else None
+    return CasePage(
+        case_id=case.pk,
+        label=case.label,
+        version=case.version,
+        kind=case.kind,
+        title=case.title,
+        state_words=state_words(case.kind),
+        resolved=case.resolved_at is not None,
+        resolution=case.resolution,
+        resolution_reason=case.resolution_reason,
+        resolved_at=case.resolved_at,
+        resolved_by=_name(case.resolved_by) or ("the machine" if case.resolved_at else ""),
+        second_person=_name(case.second_person),
+        amount=doubt.amount if doubt else None,
+        currency=doubt.currency if doubt else "",
+        known=knowing.known(situation),
+        unknown=knowing.unknown(situation),
+        residual_risk=knowing.residual_risk(situation),
+        verbs=[_for_viewer(v, case, held) for v in verbs.verbs_of(situation)],
+        may_work=case.resolved_at is None and bool(held & set(SECONDERS)),
+        outcomes=terms_of(case.kind).outcomes,
+        owner_role=case.owner_role,
+        assignee=_name(case.assignee),
+        assignee_id=case.assignee_id,
+        assignable=_assignable(case),
+        opened_at=case.opened_at,
+        due_at=case.due_at,
+        overdue=case.resolved_at is None and case.due_at <= now,
+        snoozed_until=case.snoozed_until,
+        resubmit_safe_until=doubt.safe_until if doubt else None,
+        blocking=case.blocking,
+        job_id=case.job_id,
+        job_label=case.job.label,
+        job_title=case.job.title,
+        job_state=case.job.state,
+        operation_id=operation.pk if operation else None,
+        operation_label=operation.label if operation else "",
+        operation_key=operation.operation_key if operation else "",
+        operation_state=operation.state if operation else "",
+        item_id=case.item_id,
+        proposal_id=doubt.proposal.pk if doubt else None,
+        proposal_label=doubt.proposal.label if doubt else "",
+        receiver=operation.receiver.title if operation else "",
+        contract_version=doubt.contract_version if doubt else None,
+        terms=explain(doubt.contract) if doubt else [],
+        evidence=_evidence(situation),
+        comments=_comments(case),
+        request=_pending(situation.request, person_id, held),
+        fates_if_cancelled=_fates(case.job),
+    )
+
+
+def _for_viewer(verb: Verb, case: Case, held: frozenset[Role]) -> Verb:
+    """The same verb, closed to whom it is not open to."""
+    may = set(WHO_MAY)
+    if verb.name is VerbName.RECORD_OUTCOME:
+        may = set(SECONDERS)
+    if held & may or (verb.name is VerbName.REPROPOSE and Role.SUBMITTER in held):
+        return verb
+    if not verb.allowed:
+        return verb
+    return replace(verb, allowed=False, why_not=authority.who_may(*sorted(may)))
+
+
+def _evidence(situation: Situation) -> list[EvidenceRow]:
+    """Newest first; the numbers are given oldest first and stay as they are."""
+    rows: list[tuple[datetime, str, str, str, str]] = []
+    doubt = situation.doubt
+    if doubt is not None:
+        rows += [knowing.submission_row(s) for s in doubt.submissions]
+        rows += [knowing.observation_row(o) for o in doubt.observations]
+    own = Evidence.objects.filter(case=situation.case).exclude(kind=EvidenceKind.COMMENT)
+    rows += [
+        (e.taken_at, e.summary, e.detail if e.detail != e.summary else "", e.source, e.proves)
+        for e in own.order_by("pk")
+    ]
+    rows.sort(key=lambda row: row[0])
+    numbered = [
+        EvidenceRow(n, what, detail, source, at, proves)
+        for n, (at, what, detail, source, proves) in enumerate(rows, start=1)
+    ]
+    return numbered[::-1]
+
+
+def _comments(case: Case) -> list[CommentRow]:
+    rows = Evidence.objects.filter(case=case, kind=EvidenceKind.COMMENT).select_related("person")
+    return [CommentRow(_name(e.person) or e.source, e.taken_at, e.detail) for e in rows.order_by("pk")]
+
+
+def _pending(
+    request: ResolutionRequest | None, person_id: int, held: frozenset[Role]
+) -> PendingRequest | None:
+    if request is None:
+        return None
+    own = request.asked_by_id == person_id
+    why_not = "You have asked for this yourself; somebody else has to answer." if own else ""
+    if not own and not held & set(SECONDERS):
+        why_not = authority.who_may(*SECONDERS)
+    return PendingRequest(
+        request_id=request.pk,
+        verb=request.verb,
+        title=verbs.RULES[VerbName(request.verb)].title,
+        reason=request.reason,
+        details=dict(request.details),
+        asked_by=request.asked_by.username,
+        asked_at=request.asked_at,
+        may_answer=not why_not,
+        why_not=why_not,
+        may_withdraw=own,
+    )
+
+
+def _assignable(case: Case) -> list[Person]:
+    people = {p.pk: p for role in (Role(case.owner_role), *SECONDERS) for p in authority.people_with(role)}
+    return sorted(people.values(), key=lambda p: p.username)
+
+
+def _fates(job: Job) -> list[FateOf]:
+    return [] if job.state in ENDED else fates(job)
+
+
+def _name(person: Person | None) -> str:
+    return person.username if person is not None else ""

@@ -1,0 +1,191 @@
+"""Opening and closing cases inside the transaction of whatever asks or answers their question.
+
+The caller holds the job's lock; cases are locked last. One open case a question: a repeat adds evidence to it. What
+stands in the journal are ids, kinds and digests, never what somebody wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from access.roles import Actor
+from dispatch.models import Operation
+from reconciliation.kinds import terms_of
+from reconciliation.locks import lock_case
+from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
+from workflows import journal
+from workflows.models import Job, WorkItem
+
+BY_EVIDENCE = "settled by evidence"
+WENT_ON = "went on"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, about what. `told` is the first piece of evidence: what made it a question."""
+
+    kind: CaseKind
+    title: str
+    told: str
+    source: str
+    operation: Operation | None = None
+    item: WorkItem | None = None
+
+
+def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> Case:
+    """Open a question's case, or add evidence to the one that is open; journals case.opened or case.evidence_added."""
+    case = _open_one(job, question)
+    if case is not None:
+        keep_evidence(job=job, case=case, summary=question.told, source=question.source, actor=actor, now=now)
+        return case
+    terms = terms_of(question.kind)
+    case = Case.objects.create(
+        tenant_id=job.tenant_id,
+        kind=question.kind.value,
+        job=job,
+        operation=question.operation,
+        item=question.item,
+        title=question.title,
+        detail=question.told,
+        owner_role=terms.owner.value,
+        blocking=terms.blocking,
+        opened_at=now,
+        due_at=_due_at(question, now),
+    )
+    _insert_evidence(case, question.told, question.source, now)
+    evidence = {
+        "case": case.pk,
+        "kind": case.kind,
+        "operation": question.operation.label if question.operation else None,
+        "item": question.item.pk if question.item else None,
+        "owner": case.owner_role,
+        "due_at": case.due_at.isoformat(),
+    }
+    journal.record(job=job, event="case.opened", actor=actor, evidence=evidence)
+    return case
+
+
+def keep_evidence(
+    *,
+    job: Job,
+    case: Case,
+    summary: str,
+    source: str,
+    actor: Actor,
+    now: datetime,
+    kind: EvidenceKind = EvidenceKind.OBSERVED,
+    detail: str = "",
+    proves: str = "nothing",
+    taken_at: datetime | None = None,
+) -> Evidence:
+    """Put something to a case and journal its digest: case.evidence_added, or case.commented for a comment."""
+    row = Evidence.objects.create(
+        tenant_id=case.tenant_id,
+        case=case,
+        kind=kind.value,
+        person_id=actor.person_id or None,
+        summary=storable(summary)[:500],
+        detail=storable(detail),
+        source=storable(source)[:200],
+        proves=proves,
+        taken_at=taken_at or now,
+    )
+    digest = hashlib.sha256(f"{row.summary}\n{row.detail}".encode()).hexdigest()
+    evidence = {"case": case.pk, "evidence": row.pk, "kind": row.kind, "proves": proves, "digest": digest}
+    event = "case.commented" if kind is EvidenceKind.COMMENT else "case.evidence_added"
+    journal.record(job=job, event=event, actor=actor, evidence=evidence)
+    return row
+
+
+def close_case(
+    *,
+    job: Job,
+    case: Case,
+    resolution: str,
+    reason: str,
+    actor: Actor,
+    now: datetime,
+    second: Actor | None = None,
+) -> None:
+    """Write how a locked, open case was answered, end a request that is still open, journal case.closed."""
+    changed = Case.objects.filter(pk=case.pk, resolved_at__isnull=True).update(
+        resolved_at=now,
+        resolution=resolution[:60],
+        resolution_reason=reason,
+        resolved_by_id=actor.person_id or None,
+        second_person_id=second.person_id if second else None,
+        version=case.version + 1,
+    )
+    assert changed == 1, "a case is resolved once"
+    case.resolved_at, case.resolution, case.version = now, resolution[:60], case.version + 1
+    ResolutionRequest.objects.filter(case=case, closed_at__isnull=True).update(
+        closed_at=now, outcome="overtaken"
+    )
+    evidence = {
+        "case": case.pk,
+        "kind": case.kind,
+        "resolution": case.resolution,
+        "reason_digest": hashlib.sha256(reason.encode()).hexdigest() if reason else "",
+        "second": second.name if second else None,
+    }
+    journal.record(job=job, event="case.closed", actor=actor, evidence=evidence)
+
+
+def close_open(
+    *,
+    job: Job,
+    kinds: tuple[CaseKind, ...],
+    resolution: str,
+    actor: Actor,
+    now: datetime,
+    reason: str = "",
+    item_id: int | None = None,
+    operation_id: int | None = None,
+) -> int:
+    """Close the job's open cases of some kinds, in the order of their ids; how many there were."""
+    cases = Case.objects.filter(job=job, resolved_at__isnull=True, kind__in=[k.value for k in kinds])
+    if item_id is not None:
+        cases = cases.filter(item_id=item_id)
+    if operation_id is not None:
+        cases = cases.filter(operation_id=operation_id)
+    ids = list(cases.order_by("pk").values_list("pk", flat=True))
+    for case_id in ids:
+        close_case(
+            job=job, case=lock_case(case_id), resolution=resolution, reason=reason, actor=actor, now=now
+        )
+    return len(ids)
+
+
+def storable(text: str) -> str:
+    """The text without what PostgreSQL cannot keep."""
+    return text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
+
+
+def _open_one(job: Job, question: Question) -> Case | None:
+    cases = Case.objects.filter(
+        job=job,
+        kind=question.kind.value,
+        operation=question.operation,
+        item=question.item,
+        resolved_at__isnull=True,
+    )
+    return cases.order_by("pk").first()
+
+
+def _insert_evidence(case: Case, told: str, source: str, now: datetime) -> None:
+    Evidence.objects.create(
+        tenant_id=case.tenant_id,
+        case=case,
+        summary=storable(told)[:500],
+        source=storable(source)[:200],
+        taken_at=now,
+    )
+
+
+def _due_at(question: Question, now: datetime) -> datetime:
+    """By kind, but never after the time in which the same key is safe: later there is less to choose from."""
+    due = now + terms_of(question.kind).due_after
+    safe_until = question.operation.resubmit_safe_until if question.operation else None
+    return min(due, safe_until) if safe_until is not None and safe_until > now else due

@@ -1,0 +1,123 @@
+"""What each kind of case is: who owns it, when it is due, whether its job waits for it, and what may be done.
+
+One table, read by the hooks that open cases, by the actions and by the screen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from access.roles import Role
+from reconciliation.models import CaseKind
+
+
+class VerbName(StrEnum):
+    """What a person can do that answers a case's question, or asks it again. Stored in requests."""
+
+    LOOK_UP = "look up"
+    CONFIRM_WITH_RECEIPT = "confirm with receipt"
+    CONFIRM_NOT_APPLIED = "confirm not applied"
+    RESUBMIT = "resubmit same key"
+    ACCEPT_CONFLICT = "accept conflict"
+    RETRY = "retry"
+    REPROPOSE = "repropose"
+    RELEASE = "release hold"
+    GO_ON = "go on"
+    RECORD_OUTCOME = "record outcome"
+    STOP_HERE = "stop here"
+    GIVE_UP = "give up"
+
+
+class Queue(StrEnum):
+    """Under which heading the home page counts a case."""
+
+    UNRESOLVED = "unresolved outcomes"
+    EXHAUSTED = "retry exhausted"
+    HELD = "held jobs"
+    CANCELLED_WITH_EFFECT = "cancelled with effects"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """One kind's row. `verbs` are in order, safest first; `outcomes` are what "record outcome" may record."""
+
+    due_after: timedelta
+    verbs: tuple[VerbName, ...]
+    owner: Role = Role.OPERATOR
+    blocking: bool = True
+    queue: Queue = Queue.OTHER
+    outcomes: tuple[str, ...] = ()
+    outlives_the_job: bool = False
+
+
+_V = VerbName
+_DOUBT = (_V.LOOK_UP, _V.CONFIRM_WITH_RECEIPT, _V.CONFIRM_NOT_APPLIED, _V.RESUBMIT)
+_STUCK = (_V.RETRY, _V.GIVE_UP)
+_ASK_AGAIN = (_V.REPROPOSE, _V.GIVE_UP)
+
+
+def _hours(count: int) -> timedelta:
+    return timedelta(hours=count)
+
+
+KINDS: dict[CaseKind, Terms] = {
+    CaseKind.UNKNOWN_OUTCOME: Terms(_hours(4), _DOUBT, queue=Queue.UNRESOLVED),
+    CaseKind.CONFLICTED: Terms(_hours(4), (_V.LOOK_UP, _V.ACCEPT_CONFLICT), queue=Queue.UNRESOLVED),
+    CaseKind.PARTIAL: Terms(
+        _hours(8), (_V.LOOK_UP, _V.GO_ON, _V.STOP_HERE, _V.RESUBMIT), queue=Queue.UNRESOLVED
+    ),
+    CaseKind.CONFIRMATION_OVERDUE: Terms(_hours(24), _DOUBT, blocking=False, queue=Queue.UNRESOLVED),
+    CaseKind.POSSIBLE_DUPLICATE: Terms(
+        _hours(2),
+        (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        blocking=False,
+        queue=Queue.UNRESOLVED,
+        outcomes=("applied once", "applied twice, reversed once", "applied twice, it stands"),
+        outlives_the_job=True,
+    ),
+    CaseKind.RETRY_EXHAUSTED: Terms(_hours(8), _STUCK, queue=Queue.EXHAUSTED),
+    CaseKind.PERMANENT_ERROR: Terms(_hours(8), _STUCK),
+    CaseKind.REVISION_MISSING: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
+    CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
+    CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),
+    CaseKind.FACT_CHANGED: Terms(_hours(24), _ASK_AGAIN),
+    CaseKind.NO_APPROVER: Terms(
+        _hours(8), (_V.RECORD_OUTCOME,), owner=Role.ADMIN, outcomes=("an approver was named",)
+    ),
+    CaseKind.SEND_BLOCKED: Terms(_hours(4), (_V.GO_ON, *_STUCK)),
+    CaseKind.CANCELLED_WITH_EFFECT: Terms(
+        _hours(24),
+        (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        blocking=False,
+        queue=Queue.CANCELLED_WITH_EFFECT,
+        outcomes=("the change stands", "the change was reversed elsewhere"),
+        outlives_the_job=True,
+    ),
+    CaseKind.CONTRADICTED: Terms(
+        _hours(4),
+        (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        blocking=False,
+        queue=Queue.UNRESOLVED,
+        outcomes=("the evidence was mistaken", "the change stands", "the change was reversed elsewhere"),
+        outlives_the_job=True,
+    ),
+    CaseKind.KEY_MISMATCH: Terms(
+        _hours(2),
+        (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        outcomes=("the key was used by somebody else", "the receiver was mistaken", "our fault, corrected"),
+        outlives_the_job=True,
+    ),
+}
+
+
+def terms_of(kind: str) -> Terms:
+    """The row of a kind."""
+    return KINDS[CaseKind(kind)]
+
+
+def kinds_in(queue: str) -> list[str]:
+    """The kinds that one heading counts."""
+    return [kind.value for kind, terms in KINDS.items() if terms.queue == queue]

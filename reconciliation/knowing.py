@@ -1,0 +1,153 @@
+"""What is known about a case, what is not, and what it would cost to be wrong: sentences from the rows alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from approvals import rules
+from dispatch.models import Observation, Submission
+from dispatch.states import OperationState
+from reconciliation import words
+from reconciliation.models import CaseKind
+from reconciliation.situation import Doubt, Situation
+from web.amounts import sign_and_figures
+from workflows.models import Attempt
+
+S = OperationState
+_OUTCOMES = (CaseKind.UNKNOWN_OUTCOME, CaseKind.CONFIRMATION_OVERDUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One step of the trail: what it was, when, and a sentence."""
+
+    name: str
+    at: datetime | None
+    sentence: str
+
+
+def known(situation: Situation) -> list[Known]:
+    """The trail, oldest first."""
+    if situation.doubt is not None:
+        return [*_intended(situation.doubt), *_sent(situation.doubt), *_seen(situation.doubt)]
+    if situation.item is not None:
+        return _tried(situation)
+    return [Known("Opened", situation.case.opened_at, situation.case.detail)]
+
+
+def unknown(situation: Situation) -> list[str]:
+    """What nobody can say yet; empty where nothing is in doubt."""
+    doubt = situation.doubt
+    if doubt is None or situation.case.resolved_at is not None:
+        return []
+    at, what = doubt.operation.receiver.title, words.doing(doubt.operation)
+    if doubt.operation.state == S.UNKNOWN:
+        sentences = [f"Whether {at} accepted the request", f"Whether it did {what}"]
+        if doubt.amount is not None:
+            sentences.append("Whether the money has left the account")
+        return sentences
+    if doubt.operation.state == S.CONFLICTED:
+        return [f"Whether what {at} did can stand"]
+    if situation.case.kind == CaseKind.POSSIBLE_DUPLICATE:
+        return [f"Whether {at} did {what} once or more often"]
+    return []
+
+
+def residual_risk(situation: Situation) -> str:
+    """What happens if whoever answers is wrong, in one sentence; "" where nothing can happen outside."""
+    doubt = situation.doubt
+    if doubt is None or situation.case.resolved_at is not None:
+        return ""
+    what = f"“{doubt.operation.proposed.title}”{_money(doubt)}"
+    if doubt.operation.state == S.UNKNOWN or (
+        doubt.operation.state == S.NOT_APPLIED and situation.case.kind == CaseKind.PARTIAL
+    ):
+        return _if_sent_again(situation, doubt, what)
+    if doubt.operation.state == S.CONFLICTED:
+        return f"If this is accepted, {what} stays as {doubt.operation.receiver.title} did it, not as it was approved."
+    return ""
+
+
+def submission_row(s: Submission) -> tuple[datetime, str, str, str, str]:
+    """One send as evidence: (taken at, what, detail, source, what it proves)."""
+    left = "bytes may have left" if s.may_have_been_sent_at else "no byte left"
+    ended = f"{s.outcome}: {s.fault}" if s.closed_at else "still open"
+    proves = {"applied": "applied", "refused": "refused", "not sent": "not sent", "conflicted": "differs"}
+    what = f"{'Resubmission' if s.resubmission else 'Submission'} {s.number}: {left}, {ended}"
+    return (
+        s.closed_at or s.opened_at,
+        what,
+        s.response_body,
+        s.worker_name,
+        proves.get(s.outcome, "nothing"),
+    )
+
+
+def observation_row(o: Observation) -> tuple[datetime, str, str, str, str]:
+    """One observation as evidence."""
+    proves = o.finding if o.proves else "nothing"
+    return (o.seen_at, f"{o.kind.capitalize()}: {o.summary}", o.detail, o.seen_by, proves)
+
+
+def _intended(doubt: Doubt) -> list[Known]:
+    proposal = doubt.proposal
+    signed = " and ".join(d.person_name for d in rules.live_approvals(proposal)) or "the policy"
+    digest = f"{proposal.digest[:8]}…{proposal.digest[-4:]}"
+    sentence = (
+        f"{doubt.operation.proposed.title}. Approved by {signed}, digest {digest}, slip {proposal.label}."
+    )
+    return [Known("Intended", proposal.approved_at or proposal.frozen_at, sentence)]
+
+
+def _sent(doubt: Doubt) -> list[Known]:
+    found: list[Known] = []
+    key, at = doubt.operation.label, doubt.operation.receiver.title
+    for s in doubt.submissions:
+        size = len(bytes(doubt.operation.proposed.body))
+        if s.may_have_been_sent_at is not None:
+            sentence = f"{s.worker_name} began to send {size:,} bytes to {at} as {key}."
+            found.append(Known("Dispatched", s.may_have_been_sent_at, sentence))
+        if s.closed_at is not None:
+            found.append(_ended(s))
+    return found
+
+
+def _ended(s: Submission) -> Known:
+    if s.may_have_been_sent_at is None:
+        return Known("Not sent", s.closed_at, f"No byte left: {s.fault}.")
+    if s.status is None:
+        return Known("Answer lost", s.closed_at, f"No status, no receipt, no body: {s.fault}.")
+    receipt = f", receipt {s.receipt_id}" if s.receipt_id else ", no receipt"
+    return Known("Answered", s.closed_at, f"{s.fault[:1].upper()}{s.fault[1:]}{receipt}.")
+
+
+def _seen(doubt: Doubt) -> list[Known]:
+    return [
+        Known(o.kind.capitalize(), o.seen_at, f"{o.summary[:1].upper()}{o.summary[1:]}.")
+        for o in doubt.observations
+        if o.kind != "answer"
+    ]
+
+
+def _tried(situation: Situation) -> list[Known]:
+    attempts = Attempt.objects.filter(item=situation.item).order_by("claim_no")
+    return [
+        Known(f"Attempt {a.number}", a.ended_at, f"{a.outcome.capitalize()}: {a.error_class or 'no error'}.")
+        for a in attempts
+    ] or [Known("Opened", situation.case.opened_at, situation.case.detail)]
+
+
+def _if_sent_again(situation: Situation, doubt: Doubt, what: str) -> str:
+    at = doubt.operation.receiver.title
+    if doubt.has_window and doubt.safe_until is not None:
+        until = words.clock(doubt.safe_until, situation.case.tenant_id)
+        return f"If this is sent again after {until} and the first send went through, {at} does {what} twice."
+    return f"If this is sent again and the first send went through, {at} does {what} twice."
+
+
+def _money(doubt: Doubt) -> str:
+    if doubt.amount is None:
+        return ""
+    sign, figures = sign_and_figures(doubt.amount, doubt.currency)
+    return f" ({sign} {figures})"

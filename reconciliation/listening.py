@@ -1,0 +1,229 @@
+"""What opens cases and what closes them by itself: this room's answers to the lower rooms' journal.
+
+Every function runs in the transaction of the journal row that it is told of, with the job locked.
+"""
+
+from __future__ import annotations
+
+from access.roles import Actor, ActorKind
+from dispatch.models import Operation
+from dispatch.proofs import MACHINE as SENDING
+from dispatch.states import OperationState
+from reconciliation import words
+from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_open, open_case
+from reconciliation.kinds import KINDS
+from reconciliation.models import CaseKind
+from reconciliation.reviewing import operations_of, review
+from workflows.hooks import Happened
+from workflows.models import JournalEntry, WorkItem
+from workflows.states import JobState
+
+_ASKED_AGAIN = (
+    CaseKind.PROPOSAL_EXPIRED,
+    CaseKind.CHANGES_REQUESTED,
+    CaseKind.FACT_CHANGED,
+    CaseKind.PERMANENT_ERROR,
+    CaseKind.NO_APPROVER,
+)
+_OF_ITEMS = (CaseKind.RETRY_EXHAUSTED, CaseKind.PERMANENT_ERROR, CaseKind.SEND_BLOCKED)
+_END_WITH_THE_JOB = tuple(kind for kind, terms in KINDS.items() if not terms.outlives_the_job)
+_ENDINGS = {
+    JobState.CONFIRMED.value: BY_EVIDENCE,
+    JobState.FAILED.value: "the job failed",
+    JobState.CANCELLED.value: "the job was cancelled",
+}
+
+
+# --- what opens a case ------------------------------------------------------------------------------------------
+
+
+def item_stopped(happened: Happened) -> None:
+    """retry.exhausted, item.refused: the step that stopped; for dispatch's machine, a send that is blocked."""
+    item = WorkItem.objects.select_related("stage").get(pk=happened.evidence["item"])
+    error = happened.evidence.get("error") or "no answer was recorded"
+    told = f"Attempt {item.attempts} ended with {error}."
+    if item.stage.name == SENDING:
+        operation = next((o for o in operations_of(happened.job) if str(o.pk) == item.key), None)
+        title = words.send_blocked(operation, error) if operation else words.exhausted(item)
+        _open(happened, Question(CaseKind.SEND_BLOCKED, title, told, happened.actor.name, item=item))
+    elif happened.event == "retry.exhausted":
+        title = words.exhausted(item)
+        _open(happened, Question(CaseKind.RETRY_EXHAUSTED, title, told, happened.actor.name, item=item))
+    else:
+        title = words.refused(item)
+        _open(happened, Question(CaseKind.PERMANENT_ERROR, title, told, happened.actor.name, item=item))
+
+
+def revision_missing(happened: Happened) -> None:
+    """A worker met a job whose revision it does not have, and held it."""
+    title = words.revision_missing(happened.job)
+    _open(happened, _question(happened, CaseKind.REVISION_MISSING, title))
+
+
+def proposal_refused(happened: Happened) -> None:
+    """The draft cannot be frozen."""
+    title = words.cannot_propose(happened.job, _why(happened))
+    _open(happened, _question(happened, CaseKind.PERMANENT_ERROR, title))
+
+
+def proposal_expired(happened: Happened) -> None:
+    """Time closed the proposal; nothing was decided by it."""
+    late = "Approved, but not sent in time" if happened.evidence.get("approved") else "Nobody decided in time"
+    title = words.ask_again(happened.job, late)
+    _open(happened, _question(happened, CaseKind.PROPOSAL_EXPIRED, title, told=f"{late}."))
+
+
+def changes_requested(happened: Happened) -> None:
+    """A manager sent the proposal back."""
+    title = words.ask_again(happened.job, f"{happened.actor.name} asks for changes")
+    _open(happened, _question(happened, CaseKind.CHANGES_REQUESTED, title))
+
+
+def proposal_withdrawn(happened: Happened) -> None:
+    """Its submitter took the proposal back: the job waits for somebody to go on or to cancel it."""
+    title = words.ask_again(happened.job, f"{happened.actor.name} took the proposal back")
+    _open(happened, _question(happened, CaseKind.CHANGES_REQUESTED, title))
+
+
+def proposal_voided(happened: Happened) -> None:
+    """A fact changed after the approval was asked for."""
+    if happened.job.state == JobState.VALIDATED:
+        title = words.ask_again(happened.job, "What was proposed no longer holds")
+        _open(happened, _question(happened, CaseKind.FACT_CHANGED, title))
+
+
+def approver_missing(happened: Happened) -> None:
+    """Too few people could make the quorum: blocked, never approved."""
+    able, quorum = happened.evidence.get("able", 0), happened.evidence.get("quorum", 1)
+    told = f"{able} of the {quorum} approvers that are needed exist."
+    title = words.no_approver(happened.job)
+    _open(happened, _question(happened, CaseKind.NO_APPROVER, title, told=told))
+
+
+def send_blocked(happened: Happened) -> None:
+    """The receiver or our own configuration says that sending again as it is cannot help."""
+    operation = _operation(happened)
+    title = words.send_blocked(operation, _why(happened))
+    _open(happened, _question(happened, CaseKind.SEND_BLOCKED, title, operation))
+
+
+def key_mismatch(happened: Happened) -> None:
+    """The receiver holds other content under our key: a fault of ours, whatever became of the operation."""
+    operation = _operation(happened)
+    _open(happened, _question(happened, CaseKind.KEY_MISMATCH, words.key_mismatch(operation), operation))
+
+
+def possible_duplicate(happened: Happened) -> None:
+    """The receiver holds more than one effect under our key."""
+    operation = _operation(happened)
+    title = f'Did {operation.receiver.title} do "{operation.proposed.title}" twice?'[:300]
+    _open(happened, _question(happened, CaseKind.POSSIBLE_DUPLICATE, title, operation))
+
+
+def contradicted(happened: Happened) -> None:
+    """Evidence against a job that has ended. Its state does not move by itself."""
+    operation = _operation(happened)
+    finding = str(happened.evidence.get("finding", "something else"))
+    title = words.contradicted(happened.job, operation, finding)
+    told = f"{operation.label}, which was {words.FATES[operation.state]}: new evidence says {finding}."
+    _open(happened, _question(happened, CaseKind.CONTRADICTED, title, operation, told=told))
+
+
+def cancelled(happened: Happened) -> None:
+    """A cancelled job whose effect stands keeps a case that says so."""
+    job = happened.job
+    applied = [o for o in operations_of(job) if o.state == OperationState.CONFIRMED]
+    if applied:
+        told = "; ".join(f"{o.label} was applied, receipt {o.receipt_id or 'none'}" for o in applied)[:500]
+        title = words.cancelled_with_effect(job, applied)
+        _open(happened, _question(happened, CaseKind.CANCELLED_WITH_EFFECT, title, told=told))
+
+
+# --- what closes one by itself ----------------------------------------------------------------------------------
+
+
+def operations_changed(happened: Happened) -> None:
+    """The job has moved on, or come to a doubt: see what is open now."""
+    review(happened.job, happened.actor, happened.at)
+
+
+def attempts_granted(happened: Happened) -> None:
+    """Somebody let a stopped step try again: that is the answer, whatever comes of it."""
+    _close(happened, _OF_ITEMS, "tried again", item_id=int(happened.evidence["item"]))
+
+
+def given_up(happened: Happened) -> None:
+    """An operator ended the job."""
+    _close(happened, _END_WITH_THE_JOB, "given up")
+
+
+def released(happened: Happened) -> None:
+    """The hold was lifted."""
+    _close(happened, (CaseKind.REVISION_MISSING,), "released")
+
+
+def proposed_again(happened: Happened) -> None:
+    """A new proposal is frozen: whatever stood in its way is answered, by whoever asked for it."""
+    close_open(
+        job=happened.job, kinds=_ASKED_AGAIN, resolution=WENT_ON, actor=_asker(happened), now=happened.at
+    )
+
+
+def approved(happened: Happened) -> None:
+    """There were approvers after all."""
+    _close(happened, (CaseKind.NO_APPROVER,), WENT_ON)
+
+
+def ended(happened: Happened) -> None:
+    """A job that has ended asks nothing more, apart from what its effects and its evidence ask."""
+    review(happened.job, happened.actor, happened.at)
+    _close(happened, _END_WITH_THE_JOB, _ENDINGS[happened.to_state])
+
+
+# --- below ------------------------------------------------------------------------------------------------------
+
+
+def _open(happened: Happened, question: Question) -> None:
+    open_case(job=happened.job, question=question, actor=happened.actor, now=happened.at)
+
+
+def _close(
+    happened: Happened, kinds: tuple[CaseKind, ...], resolution: str, *, item_id: int | None = None
+) -> None:
+    close_open(
+        job=happened.job,
+        kinds=kinds,
+        resolution=resolution,
+        reason=str(happened.evidence.get("reason", "")),
+        actor=happened.actor,
+        now=happened.at,
+        item_id=item_id,
+    )
+
+
+def _question(
+    happened: Happened, kind: CaseKind, title: str, operation: Operation | None = None, *, told: str = ""
+) -> Question:
+    return Question(kind, title, told or _why(happened), happened.actor.name, operation=operation)
+
+
+def _why(happened: Happened) -> str:
+    for name in ("why", "reason", "fact", "because"):
+        if happened.evidence.get(name):
+            return str(happened.evidence[name])
+    return happened.event
+
+
+def _operation(happened: Happened) -> Operation:
+    rows = Operation.objects.select_related("receiver", "contract", "proposed")
+    return rows.get(pk=happened.evidence["operation_id"], job=happened.job)
+
+
+def _asker(happened: Happened) -> Actor:
+    """Who had it proposed again, journalled in the line before; else the machine."""
+    entry = JournalEntry.objects.filter(
+        job=happened.job, sequence=happened.sequence - 1, event="proposal.again_asked"
+    ).first()
+    if entry is None:
+        return happened.actor
+    return Actor(ActorKind(entry.actor_kind), entry.actor_name, entry.actor_id)

@@ -1,0 +1,70 @@
+"""The only place that locks cases. Order: job → work item → proposal → operation → case.
+
+Whatever changes a case holds the lock of its job, so what was read of a case after that lock stays so.
+"""
+
+from __future__ import annotations
+
+from access.refusals import NotFound
+from dispatch import locks as dispatch_locks
+from dispatch.models import Operation
+from reconciliation.models import Case, ResolutionRequest
+from workflows.locks import lock_job
+from workflows.models import Job
+
+
+class NoSuchCase(NotFound):
+    """There is no such case in this tenant."""
+
+
+class NoSuchRequest(NotFound):
+    """There is no such request in this tenant."""
+
+
+def job_of(case_id: int) -> int:
+    """The job of a case, read without a lock: it never changes. Raises NoSuchCase."""
+    job_id = Case.objects.filter(pk=case_id).values_list("job_id", flat=True).first()
+    if job_id is None:
+        raise NoSuchCase(f"There is no case {case_id} here.")
+    return int(job_id)
+
+
+def case_of(request_id: int) -> int:
+    """The case of a request for a second person. Raises NoSuchRequest."""
+    case_id = ResolutionRequest.objects.filter(pk=request_id).values_list("case_id", flat=True).first()
+    if case_id is None:
+        raise NoSuchRequest(f"There is no request {request_id} here.")
+    return int(case_id)
+
+
+def lock_case(case_id: int) -> Case:
+    """The case's row, fresh and locked (NO KEY UPDATE). The caller holds its job's lock. Raises NoSuchCase."""
+    case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(pk=case_id).first()
+    if case is None:
+        raise NoSuchCase(f"There is no case {case_id} here.")
+    return case
+
+
+def lock_job_and_read_case(case_id: int) -> tuple[Job, Case]:
+    """The job locked and the case read after it, for actions that lock work items before the case."""
+    job = lock_job(job_of(case_id))
+    return job, Case.objects.get(pk=case_id)
+
+
+def lock_job_and_case(case_id: int) -> tuple[Job, Case]:
+    """Both, in the global order, for what touches no operation."""
+    job = lock_job(job_of(case_id))
+    return job, lock_case(case_id)
+
+
+def lock_with_operations(case_id: int) -> tuple[Job, list[Operation], Case]:
+    """The job, all of its operations and the case, in the global order."""
+    job = lock_job(job_of(case_id))
+    operations = dispatch_locks.lock_operations(job)
+    return job, operations, lock_case(case_id)
+
+
+def lock_open_request(case: Case) -> ResolutionRequest | None:
+    """The open request of a locked case, or None."""
+    query = ResolutionRequest.objects.select_for_update(no_key=True, of=("self",))
+    return query.filter(case=case, closed_at__isnull=True).order_by("pk").first()

@@ -1,0 +1,206 @@
+"""What the screens read of this room. Every query needs the tenant's scope (`reading(tenant_id)`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Q
+
+from approvals.models import Proposal
+from reconciliation.casepage import CasePage, case_page
+from reconciliation.kinds import Queue, kinds_in, terms_of
+from reconciliation.models import Case, ResolutionRequest
+from reconciliation.situation import frozen_operation
+from reconciliation.words import state_words
+from workflows.models import Job
+
+__all__ = [
+    "CasePage", "CaseRow", "CasesPage", "QueueCounts", "case_page", "cases_of", "open_cases", "queue_counts",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """One line of a list of cases."""
+
+    case_id: int
+    label: str
+    version: int
+    kind: str
+    state_words: str
+    title: str
+    job_id: int
+    job_label: str
+    job_title: str
+    operation_label: str
+    receiver: str
+    owner_role: str
+    assignee: str
+    opened_at: datetime
+    due_at: datetime
+    overdue: bool
+    resubmit_safe_until: datetime | None
+    nearest_at: datetime
+    """The nearer of the two clocks: due, or the end of the time in which the same key is safe."""
+
+    snoozed_until: datetime | None
+    blocking: bool
+    amount: Decimal | None
+    currency: str
+    second_asked: str
+    """The verb that waits for a second person, or nothing."""
+
+    resolution: str
+    resolved_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CasesPage:
+    """Some rows, and the cursor of what comes after them ("" at the end)."""
+
+    rows: Sequence[CaseRow]
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """How much waits under each heading of the home page; `held_jobs` are jobs, the others cases."""
+
+    unresolved_outcomes: int
+    retry_exhausted: int
+    held_jobs: int
+    cancelled_with_effects: int
+    other: int
+    overdue: int
+
+    @property
+    def cases(self) -> int:
+        """Open cases under any heading but the held jobs'."""
+        return self.unresolved_outcomes + self.retry_exhausted + self.cancelled_with_effects + self.other
+
+
+def open_cases(
+    *,
+    now: datetime,
+    kinds: Sequence[str] = (),
+    queue: str = "",
+    mine: int | None = None,
+    overdue: bool = False,
+    snoozed: bool = False,
+    after: str = "",
+    limit: int = 25,
+) -> CasesPage:
+    """Open cases, the one that is due first on top. At most 3 queries.
+
+    `queue` is one of `kinds.Queue`, `mine` a person's id. Snoozed ones are left out unless asked for. A cursor that is
+    none begins at the top.
+    """
+    cases = Case.objects.filter(resolved_at__isnull=True)
+    if kinds:
+        cases = cases.filter(kind__in=list(kinds))
+    if queue:
+        cases = cases.filter(kind__in=kinds_in(queue))
+    if mine is not None:
+        cases = cases.filter(assignee_id=mine)
+    if overdue:
+        cases = cases.filter(due_at__lte=now)
+    if not snoozed:
+        cases = cases.filter(Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=now))
+    if (place := _place(after)) is not None:
+        cases = cases.filter(Q(due_at__gt=place[0]) | Q(due_at=place[0], pk__gt=place[1]))
+    found = list(_with_names(cases).order_by("due_at", "pk")[: limit + 1])
+    rows = _rows(found[:limit], now)
+    return CasesPage(rows, _cursor(found[limit - 1]) if len(found) > limit else "")
+
+
+def cases_of(job_id: int, *, now: datetime) -> list[CaseRow]:
+    """Every case of a job, open ones first, then the newest. At most 3 queries."""
+    cases = list(_with_names(Case.objects.filter(job_id=job_id)).order_by("-pk"))
+    return _rows(sorted(cases, key=lambda c: c.resolved_at is not None), now)
+
+
+def queue_counts(*, now: datetime) -> QueueCounts:
+    """The home page's counts. Two queries."""
+    counts = dict.fromkeys(Queue, 0)
+    grouped = Case.objects.filter(resolved_at__isnull=True).values_list("kind").order_by("kind")
+    overdue = 0
+    for kind, number, late in grouped.annotate(n=Count("pk"), late=Count("pk", filter=Q(due_at__lte=now))):
+        counts[terms_of(kind).queue] += number
+        overdue += late
+    return QueueCounts(
+        unresolved_outcomes=counts[Queue.UNRESOLVED],
+        retry_exhausted=counts[Queue.EXHAUSTED],
+        held_jobs=Job.objects.filter(held_at__isnull=False, ended_at__isnull=True).count(),
+        cancelled_with_effects=counts[Queue.CANCELLED_WITH_EFFECT],
+        other=counts[Queue.OTHER],
+        overdue=overdue,
+    )
+
+
+def _with_names(cases: Any) -> Any:
+    return cases.select_related("job", "assignee", "operation", "operation__receiver", "operation__proposed")
+
+
+def _rows(cases: Sequence[Case], now: datetime) -> list[CaseRow]:
+    open_requests = ResolutionRequest.objects.filter(case__in=[c.pk for c in cases], closed_at__isnull=True)
+    asked = dict(open_requests.values_list("case_id", "verb"))
+    proposals = Proposal.objects.in_bulk(
+        {c.operation.proposed.proposal_id for c in cases if c.operation is not None}
+    )
+    return [_row(case, asked.get(case.pk, ""), proposals, now) for case in cases]
+
+
+def _row(case: Case, asked: str, proposals: dict[int, Proposal], now: datetime) -> CaseRow:
+    operation = case.operation
+    frozen: dict[str, Any] = {}
+    if operation is not None:
+        frozen = frozen_operation(proposals[operation.proposed.proposal_id], operation.ordinal)
+    safe_until = operation.resubmit_safe_until if operation is not None else None
+    clocks = [case.due_at, *([safe_until] if safe_until is not None and safe_until > now else [])]
+    return CaseRow(
+        case_id=case.pk,
+        label=case.label,
+        version=case.version,
+        kind=case.kind,
+        state_words=state_words(case.kind),
+        title=case.title,
+        job_id=case.job_id,
+        job_label=case.job.label,
+        job_title=case.job.title,
+        operation_label=operation.label if operation is not None else "",
+        receiver=operation.receiver.title if operation is not None else "",
+        owner_role=case.owner_role,
+        assignee=case.assignee.username if case.assignee else "",
+        opened_at=case.opened_at,
+        due_at=case.due_at,
+        overdue=case.resolved_at is None and case.due_at <= now,
+        resubmit_safe_until=safe_until,
+        nearest_at=min(clocks),
+        snoozed_until=case.snoozed_until,
+        blocking=case.blocking,
+        amount=Decimal(frozen["amount"]) if frozen.get("amount") else None,
+        currency=str(frozen.get("currency") or ""),
+        second_asked=asked,
+        resolution=case.resolution,
+        resolved_at=case.resolved_at,
+    )
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _cursor(case: Case) -> str:
+    return f"{(case.due_at - _EPOCH) // timedelta(microseconds=1)}-{case.pk}"
+
+
+def _place(cursor: str) -> tuple[datetime, int] | None:
+    micros, _, pk = cursor.partition("-")
+    if not (micros.isascii() and micros.isdigit() and pk.isascii() and pk.isdigit()):
+        return None
+    if len(micros) > 17 or len(pk) > 18:
+        return None
+    return _EPOCH + timedelta(microseconds=int(micros)), int(pk)

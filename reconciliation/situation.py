@@ -1,0 +1,210 @@
+"""Everything that decides what may be done about a case, read at one moment.
+
+The screen reads it to say what is allowed; the actions read it again under their locks and decide by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from access.roles import Role
+from approvals import canonical, document
+from approvals.models import Proposal
+from dispatch.classification import Outcome
+from dispatch.contracts import Contract
+from dispatch.locks import database_clock
+from dispatch.models import Observation, Operation, ReceiverContract, Submission
+from dispatch.outcomes import safe_until
+from dispatch.states import OperationState
+from reconciliation.models import Case, Evidence, EvidenceKind, ResolutionRequest
+from reconciliation.reviewing import operations_of
+from workflows.models import Job, Worker, WorkItem
+from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """The operation of a case with all that was sent, seen and promised about it."""
+
+    operation: Operation
+    proposal: Proposal
+    frozen: dict[str, Any]
+    """The operation as the signed document has it; empty where the document cannot be read."""
+
+    contract: Contract
+    contract_version: int
+    in_force: Contract
+    submissions: tuple[Submission, ...]
+    observations: tuple[Observation, ...]
+    safe_until: datetime | None
+    sender_lives: bool
+
+    @property
+    def amount(self) -> Decimal | None:
+        text = self.frozen.get("amount")
+        return Decimal(text) if text else None
+
+    @property
+    def currency(self) -> str:
+        return str(self.frozen.get("currency") or "")
+
+    @property
+    def settled_not_applied(self) -> bool:
+        return bool(self.operation.state == OperationState.NOT_APPLIED)
+
+    @property
+    def in_flight(self) -> bool:
+        return any(s.closed_at is None for s in self.submissions)
+
+    @property
+    def may_arrive_until(self) -> datetime | None:
+        """Until when a send that has left could still be worked on, by the slower of the two contracts."""
+        ends = [
+            s.send_deadline_at for s in self.submissions if s.may_have_been_sent_at or s.closed_at is None
+        ]
+        longest = max(self.contract.in_flight_max, self.in_force.in_flight_max)
+        return max(ends) + timedelta(seconds=longest) if ends else None
+
+    @property
+    def absence_counts_from(self) -> datetime | None:
+        """From when a look-up that finds nothing proves it, by the stricter of the two contracts; None: never."""
+        ends = [s.send_deadline_at for s in self.submissions]
+        if not ends:
+            return None
+        both = [c.absence_counts_from(max(ends)) for c in (self.contract, self.in_force)]
+        return None if None in both else max(at for at in both if at is not None)
+
+    @property
+    def same_bytes(self) -> bool:
+        """Whether the frozen bytes are still those that were signed, and those that were sent before."""
+        digest = hashlib.sha256(bytes(self.operation.proposed.body)).hexdigest()
+        sent = {s.body_digest for s in self.submissions if s.may_have_been_sent_at}
+        return digest == self.operation.proposed.body_digest and sent <= {digest}
+
+    @property
+    def has_window(self) -> bool:
+        return self.contract.has_window and self.in_force.has_window
+
+    def last_lookup(self) -> Observation | None:
+        return next((o for o in reversed(self.observations) if o.kind == "lookup"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A case, its job and, where it is about one, its operation or its step. `clock` is the database's."""
+
+    case: Case
+    job: Job
+    doubt: Doubt | None
+    item: WorkItem | None
+    request: ResolutionRequest | None
+    statements: tuple[Evidence, ...]
+    unsent: tuple[Operation, ...]
+    """What is prepared and never left, of the job's latest proposal."""
+
+    unreachable: bool
+    """Whether one of those waits behind an operation that stopped, so that it could never be its turn."""
+
+    clock: datetime
+
+    @property
+    def item_is_stuck(self) -> bool:
+        return self.item is not None and self.item.state_name in STUCK_ITEM_STATES
+
+    @property
+    def item_is_open(self) -> bool:
+        return self.item is not None and self.item.state_name in OPEN_ITEM_STATES
+
+
+def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situation:
+    """Read the situation of a case. Pass the locked operation where there is one; its bytes are read again."""
+    if operation is None and case.operation_id is not None:
+        operation = Operation.objects.select_related("receiver", "contract", "proposed").get(
+            pk=case.operation_id
+        )
+    item = None
+    if case.item_id is not None:
+        item = WorkItem.objects.select_related("stage").get(pk=case.item_id)
+    request = ResolutionRequest.objects.filter(case=case, closed_at__isnull=True).select_related("asked_by")
+    statements = Evidence.objects.filter(
+        case=case, kind__in=[EvidenceKind.STATEMENT.value, EvidenceKind.RECEIPT.value]
+    )
+    siblings = operations_of(job)
+    return Situation(
+        case=case,
+        job=job,
+        doubt=_doubt(operation) if operation is not None else None,
+        item=item,
+        request=request.first(),
+        statements=tuple(statements.order_by("pk")),
+        unsent=tuple(o for o in siblings if o.state == OperationState.PREPARED),
+        unreachable=_unreachable(siblings),
+        clock=database_clock(),
+    )
+
+
+def _unreachable(operations: list[Operation]) -> bool:
+    going = (OperationState.CONFIRMED, OperationState.PREPARED, OperationState.SUBMITTED)
+    stopped = [o.ordinal for o in operations if o.state not in going]
+    waiting = [o for o in operations if o.state == OperationState.PREPARED and not o.proposed.independent]
+    return bool(stopped) and any(o.ordinal > min(stopped) for o in waiting)
+
+
+def _doubt(operation: Operation) -> Doubt:
+    proposal = Proposal.objects.get(pk=operation.proposed.proposal_id)
+    submissions = tuple(Submission.objects.filter(operation=operation).order_by("number"))
+    contract = Contract.model_validate(operation.contract.terms)
+    latest = ReceiverContract.objects.filter(receiver=operation.receiver_id).order_by("-version").first()
+    first = operation.first_may_have_been_sent_at or _first_mark(submissions)
+    return Doubt(
+        operation=operation,
+        proposal=proposal,
+        frozen=frozen_operation(proposal, operation.ordinal),
+        contract=contract,
+        contract_version=operation.contract.version,
+        in_force=Contract.model_validate(latest.terms) if latest is not None else contract,
+        submissions=submissions,
+        observations=tuple(Observation.objects.filter(operation=operation).order_by("seen_at", "pk")),
+        safe_until=safe_until(operation, first) if first is not None else None,
+        sender_lives=any(_may_still_send(s) for s in submissions),
+    )
+
+
+def frozen_operation(proposal: Proposal, ordinal: int) -> dict[str, Any]:
+    """One operation of the signed document; empty where the document is not what was signed."""
+    if canonical.sha256(proposal.document) != proposal.digest:
+        return {}
+    try:
+        operations = document.read(proposal.document)["operations"]
+    except canonical.NotCanonical:
+        return {}
+    found: dict[str, Any] = next((o for o in operations if o["ordinal"] == ordinal), {})
+    return found
+
+
+def _first_mark(submissions: tuple[Submission, ...]) -> datetime | None:
+    return min((s.may_have_been_sent_at for s in submissions if s.may_have_been_sent_at), default=None)
+
+
+def _may_still_send(submission: Submission) -> bool:
+    """Marked, given up on without the sender's own word, and the sender's session still lives."""
+    if submission.may_have_been_sent_at is None:
+        return False
+    spoke_for_itself = submission.closed_at is not None and (
+        submission.status is not None or not submission.fault.startswith(f"{submission.worker_name} stopped")
+    )
+    if spoke_for_itself or submission.outcome not in ("", Outcome.UNKNOWN):
+        return False
+    return Worker.objects.filter(
+        pk=submission.worker_id, ended_at__isnull=True, lease_until__gt=database_clock()
+    ).exists()
+
+
+WHO_MAY = (Role.OPERATOR,)
+"""Who asks for a resolution. Anybody of SECONDERS but the asker may second it."""
+
+SECONDERS = (Role.OPERATOR, Role.ADMIN)

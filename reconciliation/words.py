@@ -1,0 +1,128 @@
+"""The question of a case in people's words, and the sentences around it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from access.models import Tenant
+from dispatch.models import Operation
+from dispatch.states import OperationState
+from workflows.models import Job, StageKind, WorkItem
+
+_LONGEST = 300
+
+
+def clock(at: datetime, tenant_id: int) -> str:
+    """The minute in the tenant's own zone: "Fri 13 Mar, 16:00"."""
+    zone = Tenant.objects.values_list("time_zone", flat=True).get(pk=tenant_id)
+    return f"{at.astimezone(ZoneInfo(zone)):%a %-d %b, %H:%M}"
+
+
+def step_name(item: WorkItem) -> str:
+    """Which step an item is: "Write rule 14 of 20", or "Parse" where there is only one."""
+    name = item.stage.name.replace("_", " ").replace("-", " ").capitalize()
+    return f"{name} {item.ordinal} of {item.stage.total}" if item.stage.kind == StageKind.EACH else name
+
+
+def times(count: int) -> str:
+    """Once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def exhausted(item: WorkItem) -> str:
+    return _short(f"{step_name(item)}: tried {times(item.attempts)}")
+
+
+def refused(item: WorkItem) -> str:
+    return _short(f"{step_name(item)}: refused, trying again as it is cannot help")
+
+
+def doing(operation: Operation) -> str:
+    """What the operation was to do, as it goes on in a sentence: "update V-30417"."""
+    title: str = operation.proposed.title
+    # A title that begins with an abbreviation or a name keeps its capitals.
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
+def unknown(operation: Operation) -> str:
+    return _short(f"Did {operation.receiver.title} {doing(operation)}?")
+
+
+def conflicted(operation: Operation) -> str:
+    return _short(
+        f"{operation.receiver.title} answered something else than was approved: {operation.proposed.title}"
+    )
+
+
+def partial(operation: Operation, applied: int, total: int) -> str:
+    return _short(
+        f"{applied} of {total} changes {'was' if applied == 1 else 'were'} made, "
+        f'"{operation.proposed.title}" was not: go on or stop here?'
+    )
+
+
+def cancelled_with_effect(job: Job, applied: list[Operation]) -> str:
+    first = applied[0]
+    more = f" and {len(applied) - 1} more" if len(applied) > 1 else ""
+    return _short(f'{job.label} is cancelled, but {first.receiver.title} did "{first.proposed.title}"{more}')
+
+
+def contradicted(job: Job, operation: Operation, finding: str) -> str:
+    said = FATES.get(operation.state, operation.state.lower())
+    return _short(f'{job.label} ended with "{operation.proposed.title}" {said}; new evidence says: {finding}')
+
+
+def key_mismatch(operation: Operation) -> str:
+    return _short(
+        f"Why does {operation.receiver.title} hold other content under the key of {operation.label}?"
+    )
+
+
+def send_blocked(operation: Operation, why: str) -> str:
+    return _short(f'"{operation.proposed.title}" cannot be sent to {operation.receiver.title}: {why}')
+
+
+def revision_missing(job: Job) -> str:
+    return _short(f"Revision {job.revision} of {job.workflow} is not deployed: {job.label} is held")
+
+
+def cannot_propose(job: Job, why: str) -> str:
+    return _short(f"{job.title} cannot be proposed: {why}")
+
+
+def ask_again(job: Job, what: str) -> str:
+    """What happened, and who can go on."""
+    return _short(f"{what}: propose {job.title} again? An operator or {job.submitted_by.username} can")
+
+
+def no_approver(job: Job) -> str:
+    return _short(f"Who can approve {job.title}? Too few people may")
+
+
+FATES: dict[str, str] = {
+    OperationState.PREPARED: "not sent",
+    OperationState.SUBMITTED: "on its way",
+    OperationState.CONFIRMED: "applied",
+    OperationState.REFUSED: "refused",
+    OperationState.NOT_APPLIED: "not applied",
+    OperationState.UNKNOWN: "unknown",
+    OperationState.CONFLICTED: "applied differently",
+    OperationState.WITHDRAWN: "never sent",
+}
+
+STATE_WORDS: dict[str, str] = {
+    "unknown outcome": "Outcome unknown",
+    "conflicted": "Answer differs",
+    "partial": "Partly applied",
+}
+"""What NEEDS_RECONCILIATION reads as, by cause."""
+
+
+def state_words(kind: str) -> str:
+    """The case's state in words: the cause of a doubt, or the kind itself."""
+    return STATE_WORDS.get(kind, kind.capitalize())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
