@@ -5,6 +5,7 @@ class AccessConfig(AppConfig):
     name = "access"
 
     def ready(self) -> None:
-        from access import database_objects, tenant_journal
+        from access import belonging, database_objects, tenant_journal
 
         database_objects.register("access", tenant_journal.statements)
+        database_objects.register("access.belonging", belonging.statements)

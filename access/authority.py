@@ -21,8 +21,13 @@ def require(person_id: int, *roles: Role) -> Actor:
         if role in held:
             name = Person.objects.values_list("username", flat=True).get(pk=person_id)
             return Actor(kind=ActorKind(role.value), name=name, person_id=person_id)
+    raise NotPermitted(who_may(*roles))
+
+
+def who_may(*roles: Role) -> str:
+    """The sentence that says who may do what was just refused."""
     allowed = " or ".join(f"{'an' if r[0] in 'aeiou' else 'a'} {r}" for r in roles)
-    raise NotPermitted(f"Only {allowed} of this organisation may do this.")
+    return f"Only {allowed} of this organisation may do this."
 
 
 def people_with(role: Role) -> list[Person]:

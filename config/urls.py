@@ -10,5 +10,7 @@ urlpatterns = [
     path("sign-out/", LogoutView.as_view(), name="logout"),
     path("healthz", health.healthz, name="healthz"),
     path("", include("web.urls")),
+    path("", include("api.urls")),
     path("", include("console.urls")),
 ]
+handler400 = "access.doors.bad_request"

@@ -1,1 +1,24 @@
-urlpatterns: list[object] = []
+"""The console's addresses: / and one tree an organisation under /t/<slug>/."""
+
+from django.urls import URLPattern, path
+
+from console.views import changing, front, job, jobs, receivers, submit
+
+urlpatterns: list[URLPattern] = [
+    path("", front.front, name="front"),
+    path("t/<slug:slug>/", front.home, name="home"),
+    path("t/<slug:slug>/jobs/", jobs.jobs, name="jobs"),
+    path("t/<slug:slug>/jobs/<int:job_id>/", job.job, name="job"),
+    path("t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/", job.item, name="item"),
+    path("t/<slug:slug>/jobs/<int:job_id>/input.json", job.job_input, name="job-input"),
+    path("t/<slug:slug>/jobs/<int:job_id>/journal/", job.journal_page, name="job-journal"),
+    path("t/<slug:slug>/jobs/<int:job_id>/journal.json", job.journal_export, name="job-journal-export"),
+    path("t/<slug:slug>/jobs/<int:job_id>/cancel/", changing.cancel, name="job-cancel"),
+    path("t/<slug:slug>/jobs/<int:job_id>/hold/", changing.hold, name="job-hold"),
+    path("t/<slug:slug>/jobs/<int:job_id>/release/", changing.release, name="job-release"),
+    path("t/<slug:slug>/submit/", submit.choose, name="submit"),
+    path("t/<slug:slug>/submit/<str:workflow>/", submit.submit, name="submit-workflow"),
+    path("t/<slug:slug>/receivers/", receivers.receivers, name="receivers"),
+    path("t/<slug:slug>/receivers/<int:receiver_id>/pause/", receivers.pause, name="receiver-pause"),
+    path("t/<slug:slug>/receivers/<int:receiver_id>/resume/", receivers.resume, name="receiver-resume"),
+]

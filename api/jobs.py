@@ -1,0 +1,107 @@
+"""Submitting jobs and reading them over HTTP. Thin: parse, one action or query, answer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.urls import reverse
+from django.utils import timezone
+from ninja import NinjaAPI
+from ninja.security import django_auth
+
+from access import authority
+from access.doors import find_tenant
+from access.models import Tenant
+from access.tenancy import reading
+from api import problems
+from workflows import hooks, registry, submissions
+from workflows.actions.submit import LONGEST_KEY, submit_job
+from workflows.locks import NoSuchJob
+from workflows.models import Job
+
+api = NinjaAPI(
+    title="Counterfoil", version="1", urls_namespace="api", auth=django_auth, docs_url=None, openapi_url=None
+)
+problems.install(api)
+
+
+@api.post("/t/{slug}/workflows/{name}/jobs", url_name="submit")
+def submit(request: HttpRequest, slug: str, name: str) -> HttpResponse:
+    """202 with the job's address. The same Idempotency-Key and input again answer the same job, and say so."""
+    tenant = _tenant(request, slug)
+    key = request.headers.get("Idempotency-Key", "").strip()
+    if not key:
+        raise problems.BadRequest(
+            f"Send an Idempotency-Key header of up to {LONGEST_KEY} characters: one key an intent, kept for retries."
+        )
+    registry.current(name)
+    made = submit_job(
+        tenant_id=tenant.pk,
+        workflow=name,
+        value=submissions.parse(request.body),
+        submission_key=key,
+        person_id=request.user.pk,
+        source="API",
+        now=timezone.now(),
+    )
+    with reading(tenant.pk):
+        body = _job(slug, _find(made.job_id))
+    response = JsonResponse(body, status=202)
+    response.headers["Location"] = body["url"]
+    if made.replayed:
+        response.headers["Idempotency-Replayed"] = "true"
+    return response
+
+
+@api.get("/t/{slug}/jobs/{int:job_id}", url_name="job")
+def job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
+    """Where one job stands, and why it waits."""
+    tenant = _tenant(request, slug)
+    with reading(tenant.pk):
+        return JsonResponse(_job(slug, _find(job_id)))
+
+
+def _tenant(request: HttpRequest, slug: str) -> Tenant:
+    """The organisation of the address, for its members; for everybody else there is none."""
+    tenant = find_tenant(slug)
+    if tenant is None:
+        raise Http404
+    with reading(tenant.pk):
+        if not authority.roles_of(int(request.user.pk or 0)):
+            raise Http404
+    return tenant
+
+
+def _find(job_id: int) -> Job:
+    found = Job.objects.filter(pk=job_id).select_related("submitted_by").first()
+    if found is None:
+        raise NoSuchJob(f"There is no job {job_id} here.")
+    return found
+
+
+def _job(slug: str, job: Job) -> dict[str, Any]:
+    return {
+        "id": job.pk,
+        "label": job.label,
+        "url": reverse("api:job", args=[slug, job.pk]),
+        "page": reverse("job", args=[slug, job.pk]),
+        "workflow": job.workflow,
+        "revision": job.revision,
+        "title": job.title,
+        "reference": job.reference,
+        "state": job.state,
+        "waiting": hooks.why_waiting(job) if job.ended_at is None else None,
+        "input_digest": job.input_digest,
+        "submitted_by": job.submitted_by.username,
+        "source": job.source,
+        "created_at": _time(job.created_at),
+        "held_at": _time(job.held_at),
+        "cancel_requested_at": _time(job.cancel_requested_at),
+        "ended_at": _time(job.ended_at),
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment is not None else None

@@ -1,0 +1,102 @@
+"""Every refusal of the API as RFC 9457 problem+json, made here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from access.refusals import Refused, status_of
+from workflows.actions.submit import ReferenceTaken
+from workflows.authoring import Problem
+from workflows.registry import NoSuchWorkflow
+from workflows.submissions import InvalidSubmission, NotJson
+
+TITLES = {
+    400: "The request cannot be read",
+    401: "Not signed in",
+    403: "Not permitted",
+    404: "Not found",
+    409: "Somebody or something was first",
+    413: "The body is too large",
+    422: "The submission has wrong fields",
+}
+
+
+class BadRequest(Exception):
+    """Something is missing that is not in the body, such as a header; the message says what to send."""
+
+
+def problem(status: int, detail: str, *, errors: Sequence[Problem] = (), **more: object) -> HttpResponse:
+    """One problem document. `type` is about:blank: the status says the kind, the detail what to do."""
+    body: dict[str, object] = {
+        "type": "about:blank",
+        "title": TITLES.get(status, "Refused"),
+        "status": status,
+        "detail": detail,
+        **more,
+    }
+    if errors:
+        body["errors"] = [{"field": e.field, "detail": e.message} for e in errors]
+    return HttpResponse(
+        json.dumps(body, ensure_ascii=False), status=status, content_type="application/problem+json"
+    )
+
+
+def install(api: NinjaAPI) -> None:
+    """Register the one mapping from exceptions to problems."""
+
+    def told(request: HttpRequest, error: Exception) -> HttpResponse:
+        return _problem_of(request, error)
+
+    for kind in (
+        BadRequest,
+        NotJson,
+        RequestDataTooBig,
+        NoSuchWorkflow,
+        Refused,
+        Http404,
+        AuthenticationError,
+        ValidationError,
+        HttpError,
+    ):
+        api.add_exception_handler(kind, told)
+
+
+def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
+    match error:
+        case InvalidSubmission():
+            return problem(422, "Nothing was submitted: see errors.", errors=error.problems)
+        case ReferenceTaken():
+            return problem(409, str(error), job=_job_url(request, error.job_id))
+        case Refused():
+            return problem(status_of(error), str(error))
+        case NoSuchWorkflow():
+            return problem(404, str(error))
+        case RequestDataTooBig():
+            return problem(413, f"A body may hold {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes.")
+        case AuthenticationError():
+            return problem(401, "Sign in; the API takes the session of the console.")
+        case HttpError():
+            return problem(error.status_code, _plain(error))
+        case ValidationError() | Http404():
+            return problem(404, "There is nothing at this address.")
+        case _:
+            return problem(400, str(error))
+
+
+def _plain(error: HttpError) -> str:
+    if error.status_code == 403:
+        return "The request carries no valid CSRF token: send the cookie's value as X-CSRFToken."
+    return str(error)
+
+
+def _job_url(request: HttpRequest, job_id: int) -> str:
+    slug = request.resolver_match.kwargs["slug"] if request.resolver_match else ""
+    return reverse("api:job", args=[slug, job_id])

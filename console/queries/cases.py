@@ -1,0 +1,11 @@
+"""The cases that a job's page links to."""
+
+from __future__ import annotations
+
+from reconciliation.models import Case
+from workflows.models import Job
+
+
+def open_cases_of(job: Job) -> list[Case]:
+    """Open cases of a job, most urgent first."""
+    return list(Case.objects.filter(job=job, resolved_at__isnull=True).order_by("due_at", "pk"))

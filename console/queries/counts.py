@@ -1,0 +1,19 @@
+"""The figures beside the navigation."""
+
+from __future__ import annotations
+
+from approvals.models import Proposal
+from reconciliation.models import Case
+from workflows.states import JobState
+
+
+def approvals_awaiting() -> int:
+    """Open proposals without their quorum."""
+    return Proposal.objects.filter(
+        closed_at__isnull=True, approved_at__isnull=True, job__state=JobState.AWAITING_APPROVAL
+    ).count()
+
+
+def open_cases() -> int:
+    """Cases without a resolution."""
+    return Case.objects.filter(resolved_at__isnull=True).count()

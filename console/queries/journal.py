@@ -1,0 +1,146 @@
+"""A job's journal for people: each entry in words, and all of it for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console import words
+from web.vocabulary import sign_of
+from workflows.models import Job, JournalEntry
+
+LATEST = 12
+PAGE = 100
+
+SENTENCES = {
+    "job.received": "Received through {source}.",
+    "input.validated": "Input validated.",
+    "input.refused": "The workflow's own validation refused the input.",
+    "stage.closed": "Step “{stage}” finished.",
+    "proposal.frozen": "Proposal frozen.",
+    "proposal.refused": "The proposal could not be frozen.",
+    "proposal.approved": "The quorum is complete.",
+    "proposal.rejected": "Rejected: {reason}",
+    "proposal.expired": "The proposal expired without a decision.",
+    "proposal.voided": "The proposal is void: {why}",
+    "proposal.withdrawn": "The proposal was withdrawn.",
+    "approval.asked": "Waits for approval.",
+    "approval.waived": "The policy waives approval.",
+    "approver.missing": "Nobody may approve this.",
+    "decision.recorded": "Decided: {verdict}.",
+    "decision.refused": "A decision was refused: {why}",
+    "changes.requested": "Changes requested: {reason}",
+    "attempts.granted": "More attempts granted: {reason}",
+    "retry.exhausted": "A step used up its attempts.",
+    "revision.missing": "The revision of the workflow is not deployed.",
+    "job.held": "Held: {reason}",
+    "job.released": "The hold was lifted.",
+    "job.cancelled": "Cancelled: {reason}",
+    "cancel.requested": "Cancel asked for: {reason}",
+    "job.given_up": "Given up: {reason}",
+    "outcome.confirmed": "Every operation is confirmed.",
+    "outcome.unknown": "Nobody knows what became of it.",
+    "outcome.conflicted": "The answer differs from what was approved.",
+    "outcome.partial": "Only a part was applied.",
+    "outcome.not_applied": "Nothing was applied.",
+    "outcome.partly_applied": "Only a part was applied.",
+    "outcome.contradicted": "Evidence against the ended job came in.",
+    "operation.observed": "{operation}: {finding}",
+    "operation.withdrawn": "{operation} was withdrawn.",
+    "operation.possible_duplicate": "{operation} may have taken effect twice.",
+    "submission.closed": "{operation}: {outcome}",
+    "send.blocked": "Nothing is sent: {why}",
+    "send.check_failed": "A check before the send failed: {why}",
+    "case.opened": "Case {case} opened: {title}",
+    "case.closed": "Case {case} closed: {resolution}",
+    "approval.voided": "An approval no longer counts: {why}",
+    "approval.withdrawn": "An approval was withdrawn.",
+    "item.refused": "A step failed for good.",
+    "proposal.again_asked": "Asked to propose again.",
+}
+"""An entry's event in words. What an entry does not carry is left out, and an unlisted event shows its own name."""
+
+DIGESTS = ("digest", "input", "proposal_digest", "configuration", "body_digest", "output_digest")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry as the page shows it."""
+
+    entry: JournalEntry
+    sentence: str
+    moved: str
+    evidence: tuple[tuple[str, str], ...]
+    hash: str
+
+
+def latest(job: Job) -> list[Line]:
+    """The newest entries. One query."""
+    return [_line(e) for e in JournalEntry.objects.filter(job=job).order_by("-sequence")[:LATEST]]
+
+
+def page(job: Job, before: int = 0) -> tuple[list[Line], int]:
+    """One page of entries, newest first, and the sequence to go on from (0: that was all)."""
+    entries = JournalEntry.objects.filter(job=job)
+    if before:
+        entries = entries.filter(sequence__lt=before)
+    found = list(entries.order_by("-sequence")[: PAGE + 1])
+    return [_line(e) for e in found[:PAGE]], found[PAGE - 1].sequence if len(found) > PAGE else 0
+
+
+def export(job: Job) -> Iterator[dict[str, Any]]:
+    """Every entry with the fields that its hash is made of, oldest first, so that it can be verified outside."""
+    for e in JournalEntry.objects.filter(job=job).order_by("sequence").iterator():
+        yield {
+            "tenant_id": e.tenant_id,
+            "job_id": e.job_id,
+            "sequence": e.sequence,
+            "at": e.at.isoformat(timespec="microseconds"),
+            "event": e.event,
+            "from_state": e.from_state,
+            "to_state": e.to_state,
+            "actor_kind": e.actor_kind,
+            "actor_id": e.actor_id,
+            "actor_name": e.actor_name,
+            "evidence": e.evidence,
+            "previous": bytes(e.previous).hex(),
+            "hash": bytes(e.hash).hex(),
+        }
+
+
+def _line(entry: JournalEntry) -> Line:
+    evidence = _loads(entry.evidence)
+    return Line(
+        entry=entry,
+        sentence=sentence(entry.event, evidence),
+        moved=sign_of(entry.to_state).words if entry.to_state else "",
+        evidence=tuple(
+            (words.in_words(k), _short(v)) for k, v in evidence.items() if v not in ("", None, [], {})
+        ),
+        hash=bytes(entry.hash).hex(),
+    )
+
+
+def sentence(event: str, evidence: Mapping[str, Any]) -> str:
+    """The event in words. A part that speaks of evidence which is not there is cut off at its colon."""
+    template = SENTENCES.get(event)
+    if template is None:
+        return words.in_words(event.replace(".", " ")) + "."
+    try:
+        said = template.format_map(
+            {k: v for k, v in evidence.items() if isinstance(v, str | int) and v != ""}
+        )
+    except KeyError:
+        said = template.partition("{")[0].rstrip(" :“") + "."
+    return said[:400]
+
+
+def _loads(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    return value if isinstance(value, dict) else {"evidence": value}
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

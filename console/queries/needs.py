@@ -1,0 +1,195 @@
+"""What needs a person: the queues of the home page, each with its count, its oldest and its most urgent rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, F, Min, OuterRef, Q, Subquery, Window
+
+from approvals.models import Proposal
+from console.links import link
+from console.words import workflow_title
+from reconciliation.models import Case, CaseKind
+from workflows.models import Job
+from workflows.states import ENDED, JobState
+
+SHOWN = 3
+UNRESOLVED = (
+    CaseKind.UNKNOWN_OUTCOME,
+    CaseKind.CONFLICTED,
+    CaseKind.PARTIAL,
+    CaseKind.POSSIBLE_DUPLICATE,
+    CaseKind.CONFIRMATION_OVERDUE,
+    CaseKind.CONTRADICTED,
+    CaseKind.KEY_MISMATCH,
+)
+STOPPED = (CaseKind.RETRY_EXHAUSTED, CaseKind.PERMANENT_ERROR, CaseKind.REVISION_MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One row of a queue."""
+
+    title: str
+    url: str
+    workflow: str
+    label: str
+    since: datetime
+    until: datetime | None = None
+    amount: Decimal | None = None
+    currency: str = ""
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue: what waits, most urgent first. `oldest` and `late` speak of all of it, not only of the rows."""
+
+    name: str
+    title: str
+    url: str
+    count: int
+    late: int
+    oldest: datetime | None
+    rows: tuple[Need, ...]
+    empty: str
+
+    @property
+    def more(self) -> bool:
+        return self.count > len(self.rows)
+
+
+def queues(slug: str, now: datetime) -> list[Queue]:
+    """Every queue, empty ones too, except the one for corrections, which shows only when there is something in it."""
+    corrections = _cases(
+        slug,
+        now,
+        "corrections",
+        "To be corrected",
+        ~Q(kind__in=[*UNRESOLVED, *STOPPED, CaseKind.CANCELLED_WITH_EFFECT]),
+    )
+    return [
+        _approvals(slug, now),
+        _cases(slug, now, "unresolved", "Unresolved outcomes", Q(kind__in=UNRESOLVED)),
+        _cases(slug, now, "exhausted", "Retry exhausted", Q(kind__in=STOPPED)),
+        *([corrections] if corrections.count else []),
+        _held(slug),
+        _cases(slug, now, "cancelled", "Cancelled with effects", Q(kind=CaseKind.CANCELLED_WITH_EFFECT)),
+    ]
+
+
+def _approvals(slug: str, now: datetime) -> Queue:
+    rows = (
+        Proposal.objects.filter(
+            closed_at__isnull=True, approved_at__isnull=True, job__state=JobState.AWAITING_APPROVAL
+        )
+        .select_related("job")
+        .annotate(**_totals("frozen_at", Q(expires_at__lt=now)))
+        .order_by("expires_at", "pk")[:SHOWN]
+    )
+    needs = [
+        Need(
+            title=p.title,
+            url=link("approval", slug, p.pk) or link("job", slug, p.job_id),
+            workflow=workflow_title(p.job.workflow),
+            label=p.job.label,
+            since=p.frozen_at,
+            until=p.expires_at,
+            amount=p.amount,
+            currency=p.currency,
+            late=p.expires_at < now,
+        )
+        for p in rows
+    ]
+    return _queue(
+        "approvals",
+        "Approvals waiting",
+        link("approvals", slug),
+        rows,
+        needs,
+        "No proposal waits for a decision.",
+    )
+
+
+def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
+    proposal = Proposal.objects.filter(job=OuterRef("job")).order_by("-number")
+    rows = (
+        Case.objects.filter(which, resolved_at__isnull=True)
+        .select_related("job")
+        .annotate(
+            amount=Subquery(proposal.values("amount")[:1]),
+            currency=Subquery(proposal.values("currency")[:1]),
+            **_totals("opened_at", Q(due_at__lt=now)),
+        )
+        .order_by("due_at", "pk")[:SHOWN]
+    )
+    needs = [
+        Need(
+            title=case.title,
+            url=link("case", slug, case.pk) or link("job", slug, case.job_id),
+            workflow=workflow_title(case.job.workflow),
+            label=case.label,
+            since=case.opened_at,
+            until=case.due_at,
+            amount=case.amount,  # type: ignore[attr-defined]
+            currency=case.currency,  # type: ignore[attr-defined]
+            late=case.due_at < now,
+        )
+        for case in rows
+    ]
+    return _queue(name, title, link("cases", slug), rows, needs, "Nothing.")
+
+
+def _held(slug: str) -> Queue:
+    proposal = Proposal.objects.filter(job=OuterRef("pk")).order_by("-number")
+    rows = (
+        Job.objects.filter(held_at__isnull=False)
+        .exclude(state__in=ENDED)
+        .annotate(
+            amount=Subquery(proposal.values("amount")[:1]),
+            currency=Subquery(proposal.values("currency")[:1]),
+            **_totals("held_at", Q(pk__isnull=True)),
+        )
+        .order_by("held_at", "pk")[:SHOWN]
+    )
+    needs = [
+        Need(
+            title=f"{job.title}: {job.hold_reason}" if job.hold_reason else job.title,
+            url=link("job", slug, job.pk),
+            workflow=workflow_title(job.workflow),
+            label=job.label,
+            since=job.held_at,
+            amount=job.amount,  # type: ignore[attr-defined]
+            currency=job.currency,  # type: ignore[attr-defined]
+        )
+        for job in rows
+        if job.held_at is not None
+    ]
+    return _queue("held", "Held jobs", link("jobs", slug) + "?state=held", rows, needs, "No job is held.")
+
+
+def _totals(since: str, late: Q) -> dict[str, Any]:
+    """Figures over the whole queue, on each of its first rows: one query a queue."""
+    return {
+        "total": Window(Count("*")),
+        "oldest": Window(Min(F(since))),
+        "late_total": Window(Count("pk", filter=late)),
+    }
+
+
+def _queue(name: str, title: str, url: str, rows: Iterable[Any], needs: Sequence[Need], empty: str) -> Queue:
+    first = next(iter(rows), None)
+    return Queue(
+        name=name,
+        title=title,
+        url=url,
+        count=first.total if first is not None else 0,
+        late=first.late_total if first is not None else 0,
+        oldest=first.oldest if first is not None else None,
+        rows=tuple(needs),
+        empty=empty,
+    )

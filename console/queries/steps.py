@@ -1,0 +1,255 @@
+"""The steps of one job: stages with their counts, items with their attempts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Max, Min, Q, Sum
+
+from console import words
+from console.queries.fans import Fan, fans_of
+from console.queries.standing import Sign
+from workflows.authoring import Workflow
+from workflows.models import Attempt, AttemptOutcome, Job, Stage, StageKind, WorkItem
+from workflows.states import ENDED, STUCK_ITEM_STATES, ItemState
+
+LISTED = 100
+_RAN = Q(
+    outcome__in=[o for o in AttemptOutcome if o not in (AttemptOutcome.WAITING, AttemptOutcome.RELEASED)]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One row of the steps table; ahead of the job it has neither stage nor figures."""
+
+    number: int
+    title: str
+    sign: Sign
+    attempts: int = 0
+    route: str = ""
+    took: timedelta | None = None
+    cost: Decimal | None = None
+    here: bool = False
+    stage_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """One item of the items table, with every attempt of it."""
+
+    item: WorkItem
+    step: str
+    name: str
+    sign: Sign
+    attempts: tuple[Attempt, ...]
+    cost: Decimal | None
+    took: timedelta | None
+
+    @property
+    def last_error(self) -> str:
+        return next((a.error_message for a in reversed(self.attempts) if a.error_class), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a job's attempts cost: useful, and on attempts that gave no result."""
+
+    total: Decimal | None
+    useless: Decimal | None
+    useless_attempts: int
+    useful_width: str
+    useless_width: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that the job page says of steps."""
+
+    steps: tuple[Step, ...]
+    done: int
+    fans: tuple[Fan, ...]
+    items: tuple[ItemRow, ...]
+    items_total: int
+    costs: Costs
+    took: timedelta | None
+    stopped: int
+
+
+def work_of(job: Job) -> Work:
+    """Stages, items and attempts of one job. Seven queries at most."""
+    definition = words.definition_of(job.workflow, job.revision)
+    stages = list(Stage.objects.filter(job=job).exclude(kind=StageKind.MACHINE).order_by("ordinal", "pk"))
+    counts = _counts(job)
+    figures = _figures(job)
+    steps = _steps(job, definition, stages, counts, figures)
+    items = _items(job)
+    costs, took = _costs(figures), _took(figures.values())
+    return Work(
+        steps=tuple(steps),
+        done=sum(1 for s in steps if s.sign.code == "SUCCEEDED"),
+        fans=tuple(fans_of(definition, stages, counts)),
+        items=tuple(_item_rows(items, definition)),
+        items_total=sum(sum(c.values()) for c in counts.values()),
+        costs=costs,
+        took=took,
+        stopped=sum(c.get(s.number, 0) for c in counts.values() for s in STUCK_ITEM_STATES),
+    )
+
+
+def _counts(job: Job) -> dict[int, dict[int, int]]:
+    found: dict[int, dict[int, int]] = defaultdict(dict)
+    rows = (
+        WorkItem.objects.filter(job=job)
+        .exclude(stage__kind=StageKind.MACHINE)
+        .values_list("stage", "state")
+        .annotate(n=Count("pk"))
+        .order_by()
+    )
+    for stage, state, count in rows:
+        found[stage][state] = count
+    return found
+
+
+def _figures(job: Job) -> dict[int, dict[str, Any]]:
+    rows = (
+        Attempt.objects.filter(_RAN, item__job=job)
+        .exclude(item__stage__kind=StageKind.MACHINE)
+        .values("item__stage")
+        .annotate(
+            attempts=Count("pk"),
+            began=Min("started_at"),
+            ended=Max("ended_at"),
+            route=Max("route"),
+            cost=Sum("cost"),
+            useless=Sum("cost", filter=~Q(outcome=AttemptOutcome.SUCCEEDED), default=Decimal(0)),
+            useless_attempts=Count("pk", filter=~Q(outcome=AttemptOutcome.SUCCEEDED)),
+        )
+        .order_by()
+    )
+    return {row["item__stage"]: row for row in rows}
+
+
+def _steps(
+    job: Job,
+    definition: Workflow | None,
+    stages: Sequence[Stage],
+    counts: dict[int, dict[int, int]],
+    figures: dict[int, dict[str, Any]],
+) -> list[Step]:
+    steps = []
+    for stage in stages:
+        row = figures.get(stage.pk, {})
+        steps.append(
+            Step(
+                number=stage.ordinal + 1,
+                title=words.stage_title(definition, stage.name),
+                sign=_stage_sign(job, stage, counts[stage.pk]),
+                attempts=row.get("attempts", 0),
+                route=row.get("route", ""),
+                took=row["ended"] - row["began"] if row else None,
+                cost=words.as_cost(row.get("cost")),
+                here=stage.closed_at is None and job.state not in ENDED,
+                stage_id=stage.pk,
+            )
+        )
+    opened = {s.name for s in stages}
+    ahead = [s for s in definition.steps if s.name not in opened] if definition else []
+    for step in ahead:
+        waits = (
+            Sign("WAITING", "Does not run", "cancelled")
+            if job.state in ENDED
+            else Sign("WAITING", f"Waits for step {step.ordinal}")
+        )
+        steps.append(Step(number=step.ordinal + 1, title=step.title, sign=waits))
+    return steps
+
+
+def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
+    def of(state: ItemState) -> int:
+        return counts.get(state.number, 0)
+
+    done, total = of(ItemState.SUCCEEDED), sum(counts.values()) or stage.total
+    if total and done == total:
+        return Sign("SUCCEEDED")
+    said = f"{done} of {total}" if stage.kind == StageKind.EACH else ""
+    for state, few in (
+        (ItemState.EXHAUSTED, "stopped"),
+        (ItemState.REFUSED, "stopped"),
+        (ItemState.BACKING_OFF, "to retry"),
+        (ItemState.CANCELLED, "cancelled"),
+        (ItemState.RUNNING, "running"),
+        (ItemState.READY, "ready"),
+    ):
+        if of(state):
+            if state is ItemState.REFUSED:
+                return Sign(
+                    state.value,
+                    f"{said}, {of(state)} stopped".lstrip(", ") if said else "Stopped",
+                    "exhausted",
+                )
+            held = state is ItemState.READY and job.held_at is not None
+            return Sign("HELD" if held else state.value, f"{said}, {of(state)} {few}" if said else "")
+    return Sign("WAITING", said)
+
+
+def _items(job: Job) -> list[WorkItem]:
+    """The first hundred items, in the order of the steps."""
+    return list(
+        WorkItem.objects.filter(job=job)
+        .exclude(stage__kind=StageKind.MACHINE)
+        .select_related("stage")
+        .order_by("stage__ordinal", "ordinal", "pk")[:LISTED]
+    )
+
+
+def _item_rows(items: Sequence[WorkItem], definition: Workflow | None) -> list[ItemRow]:
+    attempts: dict[int, list[Attempt]] = defaultdict(list)
+    for attempt in Attempt.objects.filter(item__in=items).order_by("claim_no", "pk"):
+        attempts[attempt.item_id].append(attempt)
+    return [item_row(item, tuple(attempts[item.pk]), definition) for item in items]
+
+
+def item_row(item: WorkItem, attempts: tuple[Attempt, ...], definition: Workflow | None) -> ItemRow:
+    """One item with its attempts, oldest first."""
+    took = [a.ended_at - a.started_at for a in attempts]
+    return ItemRow(
+        item=item,
+        step=words.stage_title(definition, item.stage.name),
+        name=f"item {item.key}" if item.stage.kind == StageKind.EACH else "",
+        sign=Sign(
+            item.state_name.value,
+            "Stopped" if item.state_name is ItemState.REFUSED else "",
+            "exhausted" if item.state_name is ItemState.REFUSED else "",
+        ),
+        attempts=attempts,
+        cost=words.as_cost(sum((a.cost for a in attempts), Decimal(0))),
+        took=sum(took, timedelta()) if took else None,
+    )
+
+
+def _costs(figures: dict[int, dict[str, Any]]) -> Costs:
+    total = sum((row["cost"] for row in figures.values()), Decimal(0))
+    useless = sum((row["useless"] for row in figures.values()), Decimal(0))
+    share = useless / total * 300 if total else Decimal(0)
+    return Costs(
+        total=words.as_cost(total),
+        useless=words.as_cost(useless),
+        useless_attempts=sum(row["useless_attempts"] for row in figures.values() if row["useless"]),
+        useful_width=f"{300 - share if total else 0:.1f}",
+        useless_width=f"{share:.1f}",
+    )
+
+
+def _took(rows: Any) -> timedelta | None:
+    found = list(rows)
+    if not found:
+        return None
+    began: datetime = min(row["began"] for row in found)
+    ended: datetime = max(row["ended"] for row in found)
+    return ended - began

@@ -1,0 +1,103 @@
+"""One job: the page, its journal and its items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import render
+
+from access.doors import TenantRequest, tenant_page
+from console import words
+from console.links import link
+from console.queries import item as items
+from console.queries import job as queries
+from console.queries import journal, steps
+from console.queries.cases import open_cases_of
+from console.queries.standing import sign_of_job
+from web.htmx import STOP_POLLING, render_fragment, wants_fragment
+from workflows.models import Job
+from workflows.states import ENDED, JobState
+
+
+@tenant_page()
+def job(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
+    """The page of a job. Its live part polls itself and stops with 286 once the job has ended."""
+    found = queries.job_of(job_id)
+    status = STOP_POLLING if found.state in ENDED and wants_fragment(request) else 200
+    return render_fragment(request, "console/job.html#live", job_context(request, found), status)
+
+
+def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
+    """What the job's page says. The queries are those of the parts, however many items there are."""
+    slug = request.tenant.slug
+    operations = queries.operations_of(found)
+    proposals = queries.proposals_of(found)
+    work = steps.work_of(found)
+    return {
+        "job": found,
+        "ended": found.state in ENDED,
+        "sign": sign_of_job(found),
+        "workflow": words.workflow_title(found.workflow),
+        "rail": queries.rail(found),
+        "off_path": queries.off_path(found),
+        "why": queries.why_waiting(found),
+        "work": work,
+        "operations": operations,
+        "proposals": [(p, link("approval", slug, p.pk)) for p in proposals],
+        "cases": [(c, link("case", slug, c.pk)) for c in open_cases_of(found)],
+        "fates": [] if found.state in ENDED else queries.fates(found),
+        "permissions": queries.permissions(found, request.roles, request.person.pk),
+        "may_hold": queries.may_hold(request.roles) and found.state not in ENDED,
+        "may_cancel": queries.may_cancel(found, request.roles, request.person.pk),
+        "cancel_is_final": found.state not in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION),
+        "journal": journal.latest(found),
+    }
+
+
+@tenant_page()
+def item(request: TenantRequest, slug: str, job_id: int, item_id: int) -> HttpResponseBase:
+    """One work item: what it was given, what it gave, and every attempt."""
+    found = queries.job_of(job_id)
+    shown = items.item_of(found, item_id)
+    return render(request, "console/item.html", {"job": found, "shown": shown})
+
+
+@tenant_page()
+def journal_page(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
+    """Every entry, newest first, a hundred at a time."""
+    found = queries.job_of(job_id)
+    text = request.GET.get("before", "")
+    before = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    lines, older = journal.page(found, before)
+    return render(
+        request,
+        "console/journal.html",
+        {"job": found, "lines": lines, "older": older, "newest": not before},
+    )
+
+
+@tenant_page()
+def journal_export(request: TenantRequest, slug: str, job_id: int) -> HttpResponse:
+    """The whole journal as JSON, with what its hashes are made of."""
+    found = queries.job_of(job_id)
+    body = {
+        "job": found.label,
+        "workflow": found.workflow,
+        "revision": found.revision,
+        "version": found.version,
+        "head": bytes(found.head).hex(),
+        "entries": list(journal.export(found)),
+    }
+    response = JsonResponse(body, json_dumps_params={"ensure_ascii": False, "indent": 1})
+    response.headers["Content-Disposition"] = f'attachment; filename="{found.label}-journal.json"'
+    return response
+
+
+@tenant_page()
+def job_input(request: TenantRequest, slug: str, job_id: int) -> HttpResponse:
+    """The input exactly as it was accepted, whose SHA-256 is the input digest."""
+    found = queries.job_of(job_id)
+    response = HttpResponse(found.input, content_type="application/json; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{found.label}-input.json"'
+    return response

@@ -1,0 +1,101 @@
+"""Starting a job by hand: choose a workflow, fill in its form."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.template.response import TemplateResponse
+from django.utils import timezone
+
+from access.doors import TenantRequest, tenant_page
+from access.roles import Role
+from console.forms import SubmitForm, form_of, new_key
+from console.links import link
+from console.words import in_words
+from workflows import registry, submissions
+from workflows.actions.submit import ReferenceTaken, SubmissionKeyReused, submit_job
+from workflows.authoring import Workflow
+
+
+@tenant_page(Role.SUBMITTER)
+def choose(request: TenantRequest, slug: str) -> HttpResponseBase:
+    """The workflows that are installed here."""
+    names = sorted({w.name for w in registry.workflows().values()})
+    return render(request, "console/choose.html", {"workflows": [registry.current(n) for n in names]})
+
+
+@tenant_page(Role.SUBMITTER)
+def submit(request: TenantRequest, slug: str, workflow: str) -> HttpResponseBase:
+    """The form of a workflow. One rendering is one intent: its hidden key makes a second press find the first's job."""
+    definition = _definition(workflow)
+    if request.method != "POST":
+        return _form(request, definition, form_of(definition))
+    form = form_of(definition, request)
+    problems = _try_shape(definition, form)
+    if problems:
+        form.blame(problems)
+    if form.errors:
+        return _form(request, definition, form, status=422)
+    try:
+        made = submit_job(
+            tenant_id=request.tenant.pk,
+            workflow=workflow,
+            value=form.value(),
+            submission_key=form.data.get("submission_key", ""),
+            person_id=request.person.pk,
+            source="console",
+            now=timezone.now(),
+        )
+    except submissions.InvalidSubmission as refusal:
+        form.blame(refusal.problems)
+        return _form(request, definition, form, status=422)
+    except SubmissionKeyReused:
+        note = "This form has made a job already. If this is another one, submit it again."
+        return _form(request, definition, form, status=422, note=note, key=new_key())
+    except ReferenceTaken as refusal:
+        return _form(
+            request, definition, form, status=409, note=str(refusal), url=link("job", slug, refusal.job_id)
+        )
+    messages.success(request, "This form had made this job already." if made.replayed else "Submitted.")
+    return redirect("job", slug, made.job_id)
+
+
+def _definition(name: str) -> Workflow:
+    try:
+        return registry.current(name)
+    except registry.NoSuchWorkflow as error:
+        raise Http404(str(error)) from error
+
+
+def _try_shape(definition: Workflow, form: SubmitForm) -> list[submissions.Problem]:
+    form.full_clean()
+    try:
+        submissions.check(definition, form.value())
+    except submissions.InvalidSubmission as refusal:
+        return refusal.problems
+    return []
+
+
+def _form(
+    request: TenantRequest,
+    definition: Workflow,
+    form: SubmitForm,
+    *,
+    status: int = 200,
+    note: str = "",
+    url: str = "",
+    key: str = "",
+) -> TemplateResponse:
+    """Rendered by the door, in the organisation's scope."""
+    wrong = sum(1 for name in form.errors if name != "__all__") if form.is_bound else 0
+    context = {
+        "workflow": definition,
+        "workflow_title": definition.title or in_words(definition.name),
+        "form": form,
+        "submission_key": key or form["submission_key"].value() or new_key(),
+        "wrong": wrong,
+        "note": note,
+        "note_url": url,
+    }
+    return TemplateResponse(request, "console/submit.html", context, status=status)

@@ -1,0 +1,52 @@
+"""Words for what the rows say in code: workflows, stages, costs."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+
+from workflows import registry
+from workflows.authoring import Workflow
+from workflows.authoring.workflow import VALIDATE_STAGE
+
+CENT = Decimal("0.01")
+
+
+def workflow_title(name: str) -> str:
+    """The title of a workflow, or its name in words where it is not installed here."""
+    return _titles().get(name) or in_words(name)
+
+
+def stage_title(workflow: Workflow | None, name: str) -> str:
+    """The title of a stage in a definition, or its name in words."""
+    if name == VALIDATE_STAGE:
+        return "Validate input"
+    step = workflow.step_named(name) if workflow is not None else None
+    return step.title if step is not None else in_words(name)
+
+
+def definition_of(name: str, revision: str) -> Workflow | None:
+    """The definition in this revision if this process has it. Its configuration may be another: for words only."""
+    return registry.workflows().get((name, revision))
+
+
+def in_words(name: str) -> str:
+    """vendor-onboarding as Vendor onboarding."""
+    return name.replace("-", " ").replace("_", " ").capitalize()
+
+
+def as_cost(value: Decimal | int | None) -> Decimal | None:
+    """A cost in cents, or with four decimals where cents would say nothing; None where nothing was charged."""
+    if not value:
+        return None
+    cost = Decimal(value)
+    places = CENT if abs(cost) >= CENT / 2 else Decimal("0.0001")
+    return cost.quantize(places, rounding=ROUND_HALF_UP)
+
+
+def several(count: int, one: str, many: str = "") -> str:
+    """1 job, 2 jobs."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _titles() -> dict[str, str]:
+    return {w.name: w.title or in_words(w.name) for w in registry.workflows().values()}
