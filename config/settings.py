@@ -31,7 +31,6 @@ INSTALLED_APPS = [
     "django_htmx",
     "template_partials",
     "csp",
-    "django_q",
     "web",
     "workflows",
     "approvals",
@@ -40,6 +39,7 @@ INSTALLED_APPS = [
     "api",
     "console",
     "examples",
+    "django_q",
 ]
 
 MIDDLEWARE = [

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
 from access.models import Membership, Person, Tenant
 from access.roles import Role
 from access.tenancy import acting
@@ -23,7 +25,7 @@ def make_tenant(slug: str = "") -> Tenant:
 def make_person(tenant: Tenant, *roles: Role, handle: str = "") -> Person:
     """A person with these roles in the tenant, and the password "correct horse"."""
     person = Person(username=handle or f"p.{secrets.token_hex(3)}")
-    person.set_password("correct horse")
+    person.password = PBKDF2PasswordHasher().encode("correct horse", salt="tests", iterations=1)
     person.save()
     with acting(tenant.pk):
         for role in roles:

@@ -1,7 +1,7 @@
 """How an engine comes to run in every q2 worker process, and how it ends with it.
 
-q2's worker-start signal starts it; its threads outlive nothing: they stop when the process's main thread has ended
-(q2 told the worker to stop), when the parent is gone (q2's sentinel was killed), or on SIGTERM. Nothing runs in q2's
+q2's worker-start signal starts it; its threads outlive nothing: they stop when the cluster says so through the pipe
+(`qcluster`), when the process's main thread has ended, when the parent is gone, or on SIGTERM. Nothing runs in q2's
 own tasks: their time-out strikes anywhere in the main thread.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -24,6 +25,23 @@ from workflows.engine.engine import Engine
 log = logging.getLogger(__name__)
 _engine: Engine | None = None
 _started_in = 0
+_stop_pipe: tuple[int, int] | None = None
+
+
+def open_stop_pipe() -> None:
+    """In the cluster's main process, before it forks: what every worker process will watch."""
+    global _stop_pipe
+    _stop_pipe = os.pipe()
+
+
+def announce_stop() -> None:
+    """Tell every worker process of this cluster to stop. Nobody reads the byte, so all of them see it."""
+    if _stop_pipe is not None:
+        os.write(_stop_pipe[1], b".")
+
+
+def _stop_announced() -> bool:
+    return _stop_pipe is not None and bool(select.select([_stop_pipe[0]], [], [], 0)[0])
 
 
 def connect() -> None:
@@ -63,7 +81,8 @@ def _watch(engine: Engine, parent: int) -> None:
     ended = threading.Event()
 
     def over() -> bool:
-        return engine.stopping or not threading.main_thread().is_alive() or os.getppid() != parent
+        orphaned = os.getppid() != parent or not threading.main_thread().is_alive()
+        return engine.stopping or orphaned or _stop_announced()
 
     while not over():
         try:
@@ -77,5 +96,5 @@ def _watch(engine: Engine, parent: int) -> None:
     engine.request_stop()
     if engine.worker_id:
         engine.join()
-    if threading.main_thread().is_alive() and os.getppid() != parent:
-        os._exit(0)  # q2's worker would wait for ever on the queue of a sentinel that is gone
+    if threading.main_thread().is_alive():
+        os._exit(0)  # q2's loop may wait for ever on a queue whose lock a killed sibling took with it
