@@ -106,14 +106,13 @@ def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
 
 def note_missing_approvers(job: Job, proposal: Proposal) -> None:
     """Journal `approver.missing` when too few people could make the quorum: blocked, never approved."""
-    in_force = rules.rules_for(proposal)
-    able = rules.eligible(job=job, proposal=proposal, rules=in_force)
-    if len(able) < in_force.quorum:
+    facts = rules.facts_of(proposal)
+    if len(facts.able) < facts.rules.quorum:
         journal.record(
             job=job,
             event="approver.missing",
             actor=WORKER,
-            evidence={"proposal": proposal.pk, "quorum": in_force.quorum, "able": len(able)},
+            evidence={"proposal": proposal.pk, "quorum": facts.rules.quorum, "able": len(facts.able)},
         )
 
 

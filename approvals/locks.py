@@ -8,8 +8,9 @@ from django.db import connection
 
 from access.refusals import NotFound
 from approvals.models import Proposal
-from workflows.locks import lock_job
-from workflows.models import Job
+from workflows.locks import lock_items, lock_job
+from workflows.models import Job, WorkItem
+from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
 
 
 class NoSuchProposal(NotFound):
@@ -22,6 +23,12 @@ def job_of(proposal_id: int) -> int:
     if job_id is None:
         raise NoSuchProposal(f"There is no proposal {proposal_id} here.")
     return int(job_id)
+
+
+def lock_open_items(job: Job) -> None:
+    """A locked job's open or stuck items, before its proposal: for a rejection, which cancels them afterwards."""
+    numbers = [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)]
+    lock_items(list(WorkItem.objects.filter(job=job, state__in=numbers).values_list("pk", flat=True)))
 
 
 def lock_proposal(proposal_id: int) -> Proposal:

@@ -103,6 +103,7 @@ class Proposal(TenantModel):
                 | (Q(closed_at__isnull=False) & ~Q(closing="")),
                 name="a_closing_has_its_time",
             ),
+            models.CheckConstraint(condition=Q(closing__in=["", *Closing.values]), name="a_closing_is_known"),
             models.CheckConstraint(
                 condition=Q(expires_at__gt=F("frozen_at")), name="expires_after_it_is_frozen"
             ),
@@ -187,6 +188,7 @@ class Decision(TenantModel):
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["proposal", "person", "round"], name="one_decision_a_person"),
+            models.CheckConstraint(condition=Q(verdict__in=Verdict.values), name="a_verdict_is_one_of_three"),
             models.CheckConstraint(
                 condition=Q(verdict=Verdict.APPROVE) | ~Q(reason=""), name="a_refusal_has_a_reason"
             ),

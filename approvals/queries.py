@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,14 +11,13 @@ from zoneinfo import ZoneInfo
 
 from django.db.models import Q, QuerySet
 
-from access import authority
 from access.models import Tenant
-from access.roles import Role
 from access.tenancy import require_scope
 from approvals import rules
-from approvals.models import Decision, DecisionVoid, Policy, Proposal, Verdict
+from approvals.models import Decision, Proposal
+from approvals.rules import Facts
 from workflows import registry
-from workflows.models import Job, JournalEntry
+from workflows.models import Job
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COUNTED_UP_TO = 100
@@ -103,8 +101,7 @@ def counts(*, person_id: int, now: datetime) -> Counts:
 
 def why_not(person_id: int, proposal: Proposal) -> str:
     """Why this person cannot approve this proposal, in a few words; empty when they can."""
-    (row,) = _rows([proposal], person_id)
-    return row.why_not
+    return reason_not_to(rules.facts_of(proposal), person_id)
 
 
 def proposals_of(job_id: int) -> list[Proposal]:
@@ -146,32 +143,20 @@ def _rows(proposals: Sequence[Proposal], person_id: int) -> list[AwaitingRow]:
     """Lines for a batch, in a number of queries that does not depend on its size."""
     if not proposals:
         return []
-    live = _live_decisions(proposals)
-    current = _current_policies({p.policy.name for p in proposals})
-    contributed = _contributed(proposals, person_id)
-    manages = Role.MANAGER in authority.roles_of(person_id)
-    managers = {p.pk for p in authority.people_with(Role.MANAGER)}
-    found = []
-    for proposal in proposals:
-        in_force = rules.stricter(proposal.quorum, proposal.policy, current[proposal.policy.name])
-        objection = rules.objection_of(
-            person_id,
-            manages=manages,
-            initiator_id=proposal.job.submitted_by_id,
-            contributed=frozenset({person_id} if proposal.job_id in contributed else ()),
-            amounts=rules.amounts_of(proposal),
-            rules=in_force,
-        )
-        mine = next((d.verdict for d in live[proposal.pk] if d.person_id == person_id), "")
-        signed = [d for d in live[proposal.pk] if d.verdict == Verdict.APPROVE and d.person_id in managers]
-        reason = "You have signed" if mine else (objection.short if objection else "")
-        found.append(_row(proposal, in_force, len(signed), reason, mine, person_id))
-    return found
+    facts = rules.facts_for(proposals)
+    return [_row(proposal, facts[proposal.pk], person_id) for proposal in proposals]
 
 
-def _row(
-    proposal: Proposal, in_force: rules.Rules, approvals: int, reason: str, mine: str, person_id: int
-) -> AwaitingRow:
+def reason_not_to(facts: Facts, person_id: int) -> str:
+    """Why this person cannot approve now, in a few words; empty when they can."""
+    if facts.own(person_id) is not None:
+        return "You have signed"
+    objection = facts.objection(person_id)
+    return "" if objection is None else objection.short
+
+
+def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
+    mine = facts.own(person_id)
     job = proposal.job
     return AwaitingRow(
         proposal_id=proposal.pk,
@@ -187,12 +172,12 @@ def _row(
         amount_label=proposal.amount_label,
         initiator=proposal.initiator.username,
         started_by_me=job.submitted_by_id == person_id,
-        approvals=approvals,
-        quorum=in_force.quorum,
+        approvals=len(facts.valid),
+        quorum=facts.rules.quorum,
         frozen_at=proposal.frozen_at,
         expires_at=proposal.expires_at,
-        why_not=reason,
-        my_verdict=mine,
+        why_not=reason_not_to(facts, person_id),
+        my_verdict=mine.verdict if mine else "",
         closing=proposal.closing,
         job_state=job.state,
     )
@@ -201,30 +186,3 @@ def _row(
 def _workflow_title(job: Job) -> str:
     workflow = registry.workflows().get((job.workflow, job.revision))
     return (workflow.title if workflow else "") or job.workflow
-
-
-def _live_decisions(proposals: Iterable[Proposal]) -> dict[int, list[Decision]]:
-    decisions = Decision.objects.filter(proposal__in=[p.pk for p in proposals])
-    voided = set(
-        DecisionVoid.objects.filter(decision__proposal__in=[p.pk for p in proposals]).values_list(
-            "decision_id", flat=True
-        )
-    )
-    found: dict[int, list[Decision]] = defaultdict(list)
-    for decision in decisions.order_by("pk"):
-        if decision.pk not in voided:
-            found[decision.proposal_id].append(decision)
-    return found
-
-
-def _current_policies(names: set[str]) -> dict[str, Policy]:
-    query = Policy.objects.filter(name__in=names).order_by("name", "-revision").distinct("name")
-    return {p.name: p for p in query}
-
-
-def _contributed(proposals: Iterable[Proposal], person_id: int) -> set[int]:
-    """The jobs among these in which the person had a hand."""
-    rows = JournalEntry.objects.filter(
-        job__in=[p.job_id for p in proposals], actor_id=person_id, event__in=rules.CONTRIBUTING
-    )
-    return set(rows.values_list("job_id", flat=True))

@@ -6,7 +6,8 @@ The stricter of the frozen and the current revision of a policy holds, rule by r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
@@ -17,7 +18,7 @@ from access import authority
 from access.refusals import NotPermitted
 from access.roles import Role
 from approvals.models import Decision, DecisionVoid, Policy, Proposal, Verdict
-from workflows.models import Job, JournalEntry
+from workflows.models import JournalEntry
 
 CONTRIBUTING = ("job.received", "item.corrected", "proposal.again_asked")
 """Events whose author had a hand in what is proposed, and so cannot sign it under four eyes."""
@@ -60,12 +61,6 @@ def in_force(name: str) -> Policy | None:
     return Policy.objects.filter(name=name).order_by("-revision").first()
 
 
-def rules_for(proposal: Proposal) -> Rules:
-    """The stricter of the proposal's frozen policy and today's revision of it."""
-    frozen = proposal.policy
-    return stricter(proposal.quorum, frozen, in_force(frozen.name) or frozen)
-
-
 def stricter(frozen_quorum: int, frozen: Policy, current: Policy) -> Rules:
     """Rule by rule the stricter one. A waiver counts as a quorum of nobody."""
     limits = [(p.limit_amount, p.limit_currency) for p in (frozen, current) if p.limit_amount is not None]
@@ -74,12 +69,6 @@ def stricter(frozen_quorum: int, frozen: Policy, current: Policy) -> Rules:
         four_eyes=frozen.four_eyes or current.four_eyes,
         limits=tuple(dict.fromkeys(limits)),
     )
-
-
-def contributors(job: Job) -> frozenset[int]:
-    """Everybody who started, corrected or asked again, from the job's own journal."""
-    rows = JournalEntry.objects.filter(job=job, event__in=CONTRIBUTING, actor_id__gt=0)
-    return frozenset(rows.values_list("actor_id", flat=True)) | {job.submitted_by_id}
 
 
 def amounts_of(proposal: Proposal) -> list[tuple[Decimal, str]]:
@@ -104,64 +93,101 @@ def over_limit(
     return None
 
 
-def objection(
-    person_id: int, *, job: Job, proposal: Proposal, rules: Rules, verdict: str = Verdict.APPROVE
-) -> Objection | None:
-    """Why this person may not give this verdict, or None. Reads roles and activity at this moment."""
-    return objection_of(
-        person_id,
-        manages=Role.MANAGER in authority.roles_of(person_id),
-        initiator_id=job.submitted_by_id,
-        contributed=contributors(job),
-        amounts=amounts_of(proposal),
-        rules=rules,
-        verdict=verdict,
-    )
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that says who may decide one proposal, read at one moment. `live` are the decisions that nobody voided."""
+
+    proposal: Proposal
+    rules: Rules
+    managers: frozenset[int]
+    contributors: frozenset[int]
+    live: list[Decision]
+
+    def objection(self, person_id: int, verdict: str = Verdict.APPROVE) -> Objection | None:
+        """Why this person may not give this verdict, or None. Saying no needs no limit."""
+        if person_id not in self.managers:
+            return NotAnApprover("Only a manager of this organisation may decide this.")
+        if self.rules.four_eyes and person_id == self.proposal.initiator_id:
+            return FourEyes(
+                "You started this job, so somebody else has to decide it.", "You started this job"
+            )
+        if self.rules.four_eyes and person_id in self.contributors:
+            return FourEyes(
+                "You had a hand in this job, so somebody else has to decide it.", "You had a hand in this job"
+            )
+        if verdict != Verdict.APPROVE:
+            return None
+        return over_limit(amounts_of(self.proposal), self.rules.limits)
+
+    @property
+    def approvals(self) -> list[Decision]:
+        """Live approvals, oldest first, whatever became of their authors."""
+        return [d for d in self.live if d.verdict == Verdict.APPROVE]
+
+    @property
+    def valid(self) -> list[Decision]:
+        """Approvals that count now: of the digest, by active managers whom nothing excludes."""
+        return [
+            d
+            for d in self.approvals
+            if d.digest == self.proposal.digest and self.objection(d.person_id) is None
+        ]
+
+    @property
+    def able(self) -> frozenset[int]:
+        """Everybody who may approve now, those who have included."""
+        return frozenset(person_id for person_id in self.managers if self.objection(person_id) is None)
+
+    @property
+    def missing(self) -> int:
+        """How many approvals the quorum still lacks."""
+        return max(self.rules.quorum - len(self.valid), 0)
+
+    def own(self, person_id: int) -> Decision | None:
+        """The person's decision that counts, if any."""
+        return next((d for d in self.live if d.person_id == person_id), None)
 
 
-def objection_of(
-    person_id: int,
-    *,
-    manages: bool,
-    initiator_id: int,
-    contributed: frozenset[int],
-    amounts: list[tuple[Decimal, str]],
-    rules: Rules,
-    verdict: str = Verdict.APPROVE,
-) -> Objection | None:
-    """The same from facts already read, for lists. Saying no needs no limit."""
-    if not manages:
-        return NotAnApprover("Only a manager of this organisation may decide this.")
-    if rules.four_eyes and person_id == initiator_id:
-        return FourEyes("You started this job, so somebody else has to decide it.", "You started this job")
-    if rules.four_eyes and person_id in contributed:
-        return FourEyes(
-            "You had a hand in this job, so somebody else has to decide it.", "You had a hand in this job"
+def facts_of(proposal: Proposal) -> Facts:
+    """The facts about one proposal, as they are now."""
+    return facts_for([proposal])[proposal.pk]
+
+
+def facts_for(proposals: Sequence[Proposal]) -> dict[int, Facts]:
+    """The facts about a batch, in four queries whatever its size. The proposals come with their policies."""
+    current, live = _current_policies({p.policy.name for p in proposals}), _live_decisions(proposals)
+    involved = _contributors({p.job_id for p in proposals})
+    managers = frozenset(p.pk for p in authority.people_with(Role.MANAGER))
+    return {
+        p.pk: Facts(
+            proposal=p,
+            rules=stricter(p.quorum, p.policy, current[p.policy.name]),
+            managers=managers,
+            contributors=frozenset(involved[p.job_id]),
+            live=live[p.pk],
         )
-    return over_limit(amounts, rules.limits) if verdict == Verdict.APPROVE else None
+        for p in proposals
+    }
 
 
-def live_approvals(proposal: Proposal) -> list[Decision]:
-    """Approvals that nobody has voided, oldest first, whatever became of their authors."""
+def _current_policies(names: set[str]) -> dict[str, Policy]:
+    query = Policy.objects.filter(name__in=names).order_by("name", "-revision").distinct("name")
+    return {p.name: p for p in query}
+
+
+def _live_decisions(proposals: Sequence[Proposal]) -> dict[int, list[Decision]]:
     voids = DecisionVoid.objects.filter(decision=OuterRef("pk"))
-    query = Decision.objects.filter(~Exists(voids), proposal=proposal, verdict=Verdict.APPROVE)
-    return list(query.select_related("person").order_by("decided_at", "pk"))
+    query = Decision.objects.filter(~Exists(voids), proposal__in=[p.pk for p in proposals])
+    found: dict[int, list[Decision]] = defaultdict(list)
+    for decision in query.select_related("person").order_by("decided_at", "pk"):
+        found[decision.proposal_id].append(decision)
+    return found
 
 
-def valid_approvals(*, job: Job, proposal: Proposal, rules: Rules) -> list[Decision]:
-    """Approvals that count now: live, of the digest, by active managers whom nothing excludes."""
-    return [
-        d
-        for d in live_approvals(proposal)
-        if d.digest == proposal.digest
-        and objection(d.person_id, job=job, proposal=proposal, rules=rules) is None
-    ]
-
-
-def eligible(*, job: Job, proposal: Proposal, rules: Rules) -> list[int]:
-    """Everybody who may approve now, those who have included."""
-    return [
-        p.pk
-        for p in authority.people_with(Role.MANAGER)
-        if objection(p.pk, job=job, proposal=proposal, rules=rules) is None
-    ]
+def _contributors(job_ids: set[int]) -> dict[int, set[int]]:
+    """Everybody who started, corrected or asked again, from the jobs' own journals."""
+    rows = JournalEntry.objects.filter(job__in=job_ids, event__in=CONTRIBUTING, actor_id__gt=0)
+    found: dict[int, set[int]] = defaultdict(set)
+    for job_id, actor_id in rows.values_list("job_id", "actor_id"):
+        found[job_id].add(actor_id)
+    return found

@@ -16,8 +16,8 @@ from approvals.closing import how_it_closed
 from approvals.document import read
 from approvals.locks import NoSuchProposal
 from approvals.models import Decision, DecisionVoid, Proposal, Verdict
-from approvals.queries import why_not
-from approvals.standing import CheckResult, approval_still_holds
+from approvals.queries import reason_not_to
+from approvals.standing import CheckResult, checks_of
 from workflows.states import JobState
 
 
@@ -133,15 +133,14 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
     proposal = query.filter(pk=proposal_id).first()
     if proposal is None:
         raise NoSuchProposal(f"There is no proposal {proposal_id} here.")
-    job, value, in_force = proposal.job, read(proposal.document), rules.rules_for(proposal)
-    valid = rules.valid_approvals(job=job, proposal=proposal, rules=in_force)
+    job, value, facts = proposal.job, read(proposal.document), rules.facts_of(proposal)
     is_open = proposal.closed_at is None and proposal.approved_at is None
     expired = now >= proposal.expires_at
     awaits = job.state == JobState.AWAITING_APPROVAL and job.held_at is None
     decidable = is_open and awaits and not expired
     decisions = list(_decisions(proposal, person_id))
-    reason = why_not(person_id, proposal)
-    signed = any(d.mine and not d.void and d.verdict == Verdict.APPROVE for d in decisions)
+    reason, own = reason_not_to(facts, person_id), facts.own(person_id)
+    may_refuse = own is None and facts.objection(person_id, Verdict.REJECT) is None
     previous = Proposal.objects.filter(job=job, number__lt=proposal.number).order_by("-number").first()
     return Slip(
         proposal_id=proposal.pk,
@@ -175,34 +174,23 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         digest=canonical.sha256(proposal.document),
         document=value,
         decisions=decisions,
-        approvals=len(valid),
-        quorum=in_force.quorum,
+        approvals=len(facts.valid),
+        quorum=facts.rules.quorum,
         approved_at=proposal.approved_at,
         closing=proposal.closing,
         closed_at=proposal.closed_at,
         closed_sentence=how_it_closed(proposal),
-        checks=approval_still_holds(proposal),
+        checks=checks_of(facts),
         open=is_open,
         expired=expired,
         why_not=reason,
         can_approve=decidable and not reason,
-        can_refuse=decidable and _may_refuse(proposal, person_id, in_force, decisions),
+        can_refuse=decidable and may_refuse,
         can_withdraw_proposal=is_open and job.submitted_by_id == person_id,
-        can_withdraw_approval=proposal.closed_at is None and signed,
+        can_withdraw_approval=proposal.closed_at is None and own is not None,
         previous=previous,
         differences=[] if previous is None else differences(read(previous.document), value),
     )
-
-
-def _may_refuse(
-    proposal: Proposal, person_id: int, in_force: rules.Rules, decisions: list[SlipDecision]
-) -> bool:
-    if any(d.mine and not d.void for d in decisions):
-        return False
-    objection = rules.objection(
-        person_id, job=proposal.job, proposal=proposal, rules=in_force, verdict=Verdict.REJECT
-    )
-    return objection is None
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from access import authority
-from access.roles import WORKER, Role
+from access.roles import WORKER
 from approvals import rules
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
 from approvals.freezing import note_missing_approvers
 from approvals.locks import database_clock
 from approvals.models import Closing, Decision, Proposal, ProposedOperation
+from approvals.rules import Facts
 from approvals.wording import clock, count
 from workflows import journal
 from workflows.models import Job
@@ -47,13 +47,15 @@ class CheckResult:
 
 def approval_still_holds(proposal: Proposal) -> list[CheckResult]:
     """Every check on a proposal, in the order of the screen. Locks nothing; a sender holds job and proposal."""
-    job = Job.objects.get(pk=proposal.job_id)
-    in_force = rules.rules_for(proposal)
-    live = rules.live_approvals(proposal)
-    checks = [_digest(proposal, live), _expiry(proposal)]
-    if in_force.quorum:
-        checks += [_authority(live), _four_eyes(job, live, in_force), _limit(proposal, live, in_force)]
-    return [*checks, _policy(job, proposal, in_force)]
+    return checks_of(rules.facts_of(proposal))
+
+
+def checks_of(facts: Facts) -> list[CheckResult]:
+    """The same from facts already read, for the slip."""
+    checks = [_digest(facts), _expiry(facts.proposal)]
+    if facts.rules.quorum:
+        checks += [_authority(facts), _four_eyes(facts), _limit(facts)]
+    return [*checks, _policy(facts)]
 
 
 def first_failure(checks: Iterable[CheckResult]) -> CheckResult | None:
@@ -101,7 +103,13 @@ def void_and_return(job: Job, proposal: Proposal, why: str, closing: Closing, no
         to=JobState.VALIDATED,
         event="proposal.expired" if closing is Closing.EXPIRED else "proposal.voided",
         actor=WORKER,
-        evidence={"proposal": proposal.pk, "number": proposal.number, "digest": proposal.digest, "why": why},
+        evidence={
+            "proposal": proposal.pk,
+            "number": proposal.number,
+            "digest": proposal.digest,
+            "approved": proposal.approved_at is not None,
+            "why": why,
+        },
     )
 
 
@@ -111,12 +119,13 @@ def mark_sent(proposal: Proposal, now: datetime) -> None:
         close(proposal, Closing.SENT, "", now)
 
 
-def _digest(proposal: Proposal, live: list[Decision]) -> CheckResult:
+def _digest(facts: Facts) -> CheckResult:
+    proposal = facts.proposal
     operations = list(ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal"))
     wrong = disagreements(proposal, operations)
     if wrong:
         return CheckResult("Digest", False, f"Digest mismatch: {'; '.join(wrong)}.", Effect.VOID)
-    strangers = tuple(d.pk for d in live if d.digest != proposal.digest)
+    strangers = tuple(d.pk for d in facts.approvals if d.digest != proposal.digest)
     if strangers:
         sentence = "An approval is about another digest."
         return CheckResult("Digest", False, sentence, Effect.BACK_TO_APPROVAL, strangers)
@@ -130,8 +139,8 @@ def _expiry(proposal: Proposal) -> CheckResult:
     return CheckResult("Expiry", True, f"It can be sent until {at}.")
 
 
-def _authority(live: list[Decision]) -> CheckResult:
-    lost = [d for d in live if Role.MANAGER not in authority.roles_of(d.person_id)]
+def _authority(facts: Facts) -> CheckResult:
+    lost = [d for d in facts.approvals if d.person_id not in facts.managers]
     if not lost:
         return CheckResult("Authority", True, "Everybody who signed may still sign.")
     why = " ".join(
@@ -143,33 +152,31 @@ def _authority(live: list[Decision]) -> CheckResult:
     return CheckResult("Authority", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d in lost))
 
 
-def _four_eyes(job: Job, live: list[Decision], in_force: rules.Rules) -> CheckResult:
-    if not in_force.four_eyes:
+def _four_eyes(facts: Facts) -> CheckResult:
+    if not facts.rules.four_eyes:
         return CheckResult("Four eyes", True, "The policy does not ask for it.")
-    involved = rules.contributors(job)
-    own = [d for d in live if d.person_id in involved]
+    involved = facts.contributors | {facts.proposal.initiator_id}
+    own = [d for d in facts.approvals if d.person_id in involved]
     if not own:
         return CheckResult("Four eyes", True, "Nobody who signed had a hand in it.")
     why = " ".join(f"{d.person_name} had a hand in this job." for d in own)
     return CheckResult("Four eyes", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d in own))
 
 
-def _limit(proposal: Proposal, live: list[Decision], in_force: rules.Rules) -> CheckResult:
-    over = rules.over_limit(rules.amounts_of(proposal), in_force.limits)
+def _limit(facts: Facts) -> CheckResult:
+    over = rules.over_limit(rules.amounts_of(facts.proposal), facts.rules.limits)
     if over is None:
-        return CheckResult(
-            "Limit", True, "It is within the limit." if in_force.limits else "There is no limit."
-        )
-    return CheckResult("Limit", False, str(over), Effect.BACK_TO_APPROVAL, tuple(d.pk for d in live))
+        sentence = "It is within the limit." if facts.rules.limits else "There is no limit."
+        return CheckResult("Limit", True, sentence)
+    signed = tuple(d.pk for d in facts.approvals)
+    return CheckResult("Limit", False, str(over), Effect.BACK_TO_APPROVAL, signed)
 
 
-def _policy(job: Job, proposal: Proposal, in_force: rules.Rules) -> CheckResult:
-    name = proposal.policy.name
-    if not in_force.quorum:
+def _policy(facts: Facts) -> CheckResult:
+    name, quorum = facts.proposal.policy.name, facts.rules.quorum
+    if not quorum:
         return CheckResult("Policy", True, f"{name} waives the approval.")
-    valid = rules.valid_approvals(job=job, proposal=proposal, rules=in_force)
-    missing = in_force.quorum - len(valid)
-    if missing <= 0:
-        return CheckResult("Policy", True, f"{name}: {len(valid)} of {in_force.quorum} have signed.")
-    needs = count(missing, "more approval", "more approvals")
+    if not facts.missing:
+        return CheckResult("Policy", True, f"{name}: {len(facts.valid)} of {quorum} have signed.")
+    needs = count(facts.missing, "more approval", "more approvals")
     return CheckResult("Policy", False, f"{name} needs {needs}.", Effect.BACK_TO_APPROVAL)

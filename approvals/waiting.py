@@ -39,13 +39,12 @@ def _awaits(job: Job) -> str | None:
     proposal = Proposal.objects.filter(job=job, closed_at__isnull=True).select_related("policy").first()
     if proposal is None:
         return None
-    in_force = rules.rules_for(proposal)
-    if len(rules.eligible(job=job, proposal=proposal, rules=in_force)) < in_force.quorum:
+    facts = rules.facts_of(proposal)
+    if len(facts.able) < facts.rules.quorum:
         return "blocked: too few people may approve this"
-    valid = rules.valid_approvals(job=job, proposal=proposal, rules=in_force)
     time = until(proposal.expires_at, proposal.tenant_id)
-    missing = max(in_force.quorum - len(valid), 1)
-    if valid:
+    missing = max(facts.missing, 1)
+    if facts.valid:
         return f"needs {count(missing, 'more approver', 'more approvers')} until {time}"
     return f"waits for {'a manager' if missing == 1 else f'{missing} managers'} until {time}"
 

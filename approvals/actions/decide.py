@@ -19,14 +19,14 @@ from access.tenancy import acting
 from approvals import canonical, rules
 from approvals.actions.refusing import keeps_refusals
 from approvals.closing import DID, close, how_it_closed
-from approvals.locks import database_clock, job_of, lock_proposal
-from approvals.models import Closing, Decision, DecisionVoid, Proposal, Verdict
-from approvals.rules import NotAnApprover
+from approvals.locks import database_clock, job_of, lock_open_items, lock_proposal
+from approvals.models import Closing, Decision, Proposal, Verdict
+from approvals.rules import Facts, NotAnApprover
 from approvals.wording import clock, count
 from workflows import items, journal
-from workflows.locks import lock_items, lock_job
-from workflows.models import Job, WorkItem
-from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, JobState
+from workflows.locks import lock_job
+from workflows.models import Job
+from workflows.states import JobState
 
 LONGEST_REASON = 4000
 
@@ -143,28 +143,22 @@ def _parse(
 def _decide(proposal_id: int, person_id: int, asked: _Asked) -> DecisionResult:
     job = lock_job(job_of(proposal_id))
     if asked.verdict is Verdict.REJECT:
-        _lock_open_items(job)
+        lock_open_items(job)
     proposal = lock_proposal(proposal_id)
     actor = _manager(person_id)
-    own = _own_decision(proposal, person_id)
+    facts = rules.facts_of(proposal)
+    own = facts.own(person_id)
     if own is not None:
-        return _repeat(job, proposal, own, asked)
-    in_force = rules.rules_for(proposal)
-    _check(job, proposal, in_force, person_id, asked)
+        return _repeat(job, facts, own, asked)
+    _check(job, facts, person_id, asked)
     decision = _insert(proposal, actor, asked)
     if asked.verdict is Verdict.REJECT:
         sentence = _reject(job, proposal, decision, actor, asked.now)
     elif asked.verdict is Verdict.REQUEST_CHANGES:
         sentence = _request_changes(job, proposal, decision, actor, asked)
     else:
-        sentence = _approve(job, proposal, decision, actor, in_force)
-    return _result(job, proposal, decision, sentence, repeated=False)
-
-
-def _lock_open_items(job: Job) -> None:
-    # A rejection cancels them after the proposal was locked; the global order has them before it.
-    numbers = [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)]
-    lock_items(list(WorkItem.objects.filter(job=job, state__in=numbers).values_list("pk", flat=True)))
+        sentence = _approve(job, proposal, decision, actor)
+    return _result(job, rules.facts_of(proposal), decision, sentence, repeated=False)
 
 
 def _manager(person_id: int) -> Actor:
@@ -174,24 +168,19 @@ def _manager(person_id: int) -> Actor:
         raise NotAnApprover("Only a manager of this organisation may decide this.") from refused
 
 
-def _own_decision(proposal: Proposal, person_id: int) -> Decision | None:
-    """The person's decision on this proposal that counts, if any."""
-    voided = DecisionVoid.objects.filter(decision__proposal=proposal).values("decision_id")
-    return Decision.objects.filter(proposal=proposal, person_id=person_id).exclude(pk__in=voided).first()
-
-
-def _repeat(job: Job, proposal: Proposal, own: Decision, asked: _Asked) -> DecisionResult:
-    at = clock(own.decided_at, proposal.tenant_id)
+def _repeat(job: Job, facts: Facts, own: Decision, asked: _Asked) -> DecisionResult:
+    at = clock(own.decided_at, own.tenant_id)
     if own.verdict != asked.verdict or own.digest != asked.digest:
         raise AlreadyDecided(f"You {DID[own.verdict]} already at {at}. That stands.")
-    return _result(job, proposal, own, f"You {DID[own.verdict]} already at {at}.", repeated=True)
+    return _result(job, facts, own, f"You {DID[own.verdict]} already at {at}.", repeated=True)
 
 
-def _check(job: Job, proposal: Proposal, in_force: rules.Rules, person_id: int, asked: _Asked) -> None:
+def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> None:
+    proposal = facts.proposal
     if proposal.closed_at is not None:
         raise ProposalClosed(how_it_closed(proposal) + _newer(proposal))
     if proposal.approved_at is not None:
-        raise ProposalClosed(_who_approved(proposal))
+        raise ProposalClosed(_who_approved(facts))
     if asked.digest != proposal.digest:
         raise StaleProposal("The proposal has changed since this page was opened. Look at it again.")
     if has_expired(proposal.expires_at, asked.now, database_clock()):
@@ -207,7 +196,7 @@ def _check(job: Job, proposal: Proposal, in_force: rules.Rules, person_id: int, 
         )
     if job.state != JobState.AWAITING_APPROVAL:
         raise ProposalClosed(f"{job.label} is {job.state} and awaits no approval.")
-    objection = rules.objection(person_id, job=job, proposal=proposal, rules=in_force, verdict=asked.verdict)
+    objection = facts.objection(person_id, asked.verdict)
     if objection is not None:
         raise objection
 
@@ -220,11 +209,8 @@ def _newer(proposal: Proposal) -> str:
     return "" if found is None else f" The proposal has changed: {found.label} waits instead."
 
 
-def _who_approved(proposal: Proposal) -> str:
-    signed = [
-        f"{d.person_name} at {clock(d.decided_at, proposal.tenant_id)}"
-        for d in rules.live_approvals(proposal)
-    ]
+def _who_approved(facts: Facts) -> str:
+    signed = [f"{d.person_name} at {clock(d.decided_at, d.tenant_id)}" for d in facts.approvals]
     who = " and ".join(signed) or "the policy"
     return f"This was approved already by {who}. Your decision was not needed and is not counted."
 
@@ -244,22 +230,23 @@ def _insert(proposal: Proposal, actor: Actor, asked: _Asked) -> Decision:
     )
 
 
-def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor, in_force: rules.Rules) -> str:
-    valid = rules.valid_approvals(job=job, proposal=proposal, rules=in_force)
-    missing = in_force.quorum - len(valid)
-    if missing > 0:
-        evidence = {**_evidence(proposal, decision), "approvals": len(valid), "quorum": in_force.quorum}
+def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor) -> str:
+    facts = rules.facts_of(proposal)
+    quorum = facts.rules.quorum
+    if facts.missing:
+        evidence = {**_evidence(proposal, decision), "approvals": len(facts.valid), "quorum": quorum}
         journal.record(job=job, event="decision.recorded", actor=actor, evidence=evidence)
-        return f"Your approval is recorded. It needs {count(missing, 'more approver', 'more approvers')}."
+        needed = count(facts.missing, "more approver", "more approvers")
+        return f"Your approval is recorded. It needs {needed}."
     Proposal.objects.filter(pk=proposal.pk).update(approved_at=decision.decided_at)
     proposal.approved_at = decision.decided_at
-    signed = [{"decision": d.pk, "by": d.person_name, "digest": d.digest} for d in valid]
+    signed = [{"decision": d.pk, "by": d.person_name, "digest": d.digest} for d in facts.valid]
     journal.transition(
         job=job,
         to=JobState.READY_TO_COMMIT,
         event="proposal.approved",
         actor=actor,
-        evidence={**_evidence(proposal, decision), "decisions": signed, "quorum": in_force.quorum},
+        evidence={**_evidence(proposal, decision), "decisions": signed, "quorum": quorum},
     )
     return "Approved. It is checked again and then sent."
 
@@ -293,19 +280,17 @@ def _evidence(proposal: Proposal, decision: Decision) -> dict[str, object]:
     }
 
 
-def _result(
-    job: Job, proposal: Proposal, decision: Decision, sentence: str, *, repeated: bool
-) -> DecisionResult:
+def _result(job: Job, facts: Facts, decision: Decision, sentence: str, *, repeated: bool) -> DecisionResult:
     return DecisionResult(
         decision_id=decision.pk,
-        proposal_id=proposal.pk,
+        proposal_id=facts.proposal.pk,
         job_id=job.pk,
         verdict=Verdict(decision.verdict),
         decided_at=decision.decided_at,
         repeated=repeated,
-        approvals=len(rules.live_approvals(proposal)),
-        quorum=rules.rules_for(proposal).quorum,
-        closing=proposal.closing,
+        approvals=len(facts.valid),
+        quorum=facts.rules.quorum,
+        closing=facts.proposal.closing,
         job_state=job.state,
         sentence=sentence,
     )

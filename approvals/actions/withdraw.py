@@ -83,7 +83,7 @@ def withdraw_approval(
         job, proposal = lock_job_and_proposal(proposal_id)
         actor = authority.require(person_id, Role.MANAGER)
         _still_open(proposal)
-        own = [d for d in rules.live_approvals(proposal) if d.person_id == person_id]
+        own = [d for d in rules.facts_of(proposal).approvals if d.person_id == person_id]
         if not own:
             raise NothingToWithdraw("You have no approval on this proposal that counts.")
         if job.state not in (JobState.AWAITING_APPROVAL, JobState.READY_TO_COMMIT):

@@ -9,6 +9,7 @@ from django.utils import timezone
 from access.refusals import NotPermitted
 from access.roles import Role
 from access.tenancy import reading
+from approvals import waiting
 from approvals.actions.decide import ProposalClosed, StaleProposal
 from approvals.actions.expire import expire
 from approvals.actions.repropose import NothingToRepropose, Reproposed, repropose_job
@@ -23,7 +24,7 @@ from approvals.actions.withdraw import (
 )
 from approvals.models import Decision, DecisionVoid, Proposal, ProposedOperation
 from tests.approvals.world import World, at_once, long_ago, make_person
-from workflows import hooks, machines
+from workflows import machines
 from workflows.actions.cancel import cancel_job
 from workflows.machines import Claim, Done, Wait
 from workflows.models import Attempt, Job
@@ -46,7 +47,7 @@ def run_expiry(world: World, proposal: Proposal) -> Done | Wait:
 
 def waits_for(world: World, proposal: Proposal) -> str | None:
     with reading(world.tenant.pk):
-        return hooks.why_waiting(Job.objects.get(pk=proposal.job_id))
+        return waiting.why_it_waits(Job.objects.get(pk=proposal.job_id))
 
 
 def repropose(world: World, proposal: Proposal, person: object) -> Reproposed:

@@ -119,6 +119,17 @@ def test_a_longer_list_takes_no_more_queries(world: World) -> None:
     assert cost() == one
 
 
+def test_the_slip_takes_the_same_few_queries_however_many_people_manage(world: World) -> None:
+    proposal = world.proposed()
+    with CaptureQueriesContext(connection) as few:
+        slip(world, proposal, world.manager)
+    for _ in range(3):
+        make_person(world.tenant, Role.MANAGER)
+    with CaptureQueriesContext(connection) as many:
+        slip(world, proposal, world.manager)
+    assert (len(few), len(many)) == (16, 16)
+
+
 def test_the_slip_is_read_from_the_bytes_that_are_signed(world: World) -> None:
     proposal = world.proposed()
     seen = slip(world, proposal, world.manager)

@@ -84,6 +84,13 @@ def test_a_decision_by_whoever_started_the_job_is_refused(world: World) -> None:
     refuses("started the job", lambda: decide(world, proposal, world.submitter.pk))
 
 
+def test_a_verdict_or_a_closing_that_nobody_knows_is_refused(world: World) -> None:
+    proposal = world.proposed()
+    refuses("a_verdict_is_one_of_three", lambda: decide(world, proposal, world.manager.pk, verdict="maybe"))
+    close = "UPDATE approvals_proposal SET closed_at = now(), closing = 'lost' WHERE id = %s"
+    refuses("a_closing_is_known", lambda: run(world, close, [proposal.pk]))
+
+
 def test_a_decision_in_another_tenants_name_is_refused(world: World) -> None:
     proposal, other = world.proposed(), World.make()
     refuses("is not one of tenant", lambda: decide(other, proposal, other.manager.pk))

@@ -33,6 +33,8 @@ from workflows.locks import lock_job
 from workflows.models import Checkpoint, Job, JournalEntry, WorkItem
 from workflows.states import JobState
 
+OWN_EVENTS = ("job", "proposal", "approval", "approver", "decision", "changes", "withdrawal")
+
 
 def make_person(tenant: Tenant, *roles: Role, handle: str = "") -> Person:
     """A person with these roles who never signs in, so that no password has to be hashed."""
@@ -191,9 +193,11 @@ class World:
             return Job.objects.get(pk=of.pk if isinstance(of, Job) else of.job_id).state
 
     def events(self, of: Job | Proposal) -> list[str]:
+        """What is journalled of this room and the job itself; rooms above note their own beside it."""
         with reading(self.tenant.pk):
             rows = JournalEntry.objects.filter(job_id=of.pk if isinstance(of, Job) else of.job_id)
-            return list(rows.order_by("sequence").values_list("event", flat=True))
+            events = rows.order_by("sequence").values_list("event", flat=True)
+            return [e for e in events if e.split(".")[0] in OWN_EVENTS]
 
     def evidence(self, of: Job | Proposal, event: str) -> dict[str, Any]:
         with reading(self.tenant.pk):
