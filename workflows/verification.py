@@ -66,15 +66,15 @@ class _Row(NamedTuple):
 
 def verify_jobs(*, job_id: int | None = None) -> Verified:
     """Every job's chain, or one job's: hashes, sequence, allowed transitions, and the job's version, head and state."""
-    one = "" if job_id is None else " WHERE coalesce(e.job_id, j.id) = %s"
+    one = "" if job_id is None else " WHERE j.id = %s"
     return _verify(
-        "SELECT coalesce(e.tenant_id, j.tenant_id), coalesce(e.job_id, j.id), coalesce(j.version, -1), coalesce(j.head, ''),"
-        " coalesce(j.state, ''), e.sequence, e.event, e.from_state, e.to_state, e.actor_kind, e.actor_id, e.actor_name,"
-        " e.evidence, e.at, e.previous, e.hash"
-        f" FROM workflows_job j FULL JOIN workflows_journalentry e ON e.job_id = j.id{one}"
-        " ORDER BY coalesce(e.job_id, j.id), e.sequence",
+        "SELECT coalesce(e.tenant_id, j.tenant_id), j.id, j.version, j.head, j.state, e.sequence, e.event, e.from_state,"
+        " e.to_state, e.actor_kind, e.actor_id, e.actor_name, e.evidence, e.at, e.previous, e.hash"
+        f" FROM workflows_job j LEFT JOIN workflows_journalentry e ON e.job_id = j.id{one} ORDER BY j.id, e.sequence",
         [] if job_id is None else [job_id],
-        name="JOB-{chain}",
+        orphans="SELECT e.job_id FROM workflows_journalentry e"
+        " WHERE NOT EXISTS (SELECT FROM workflows_job j WHERE j.id = e.job_id) LIMIT 1",
+        name="JOB-{}",
         of_job=True,
     )
 
@@ -82,18 +82,19 @@ def verify_jobs(*, job_id: int | None = None) -> Verified:
 def verify_tenants() -> Verified:
     """Every tenant's own journal."""
     return _verify(
-        "SELECT coalesce(e.tenant_id, h.tenant_id), coalesce(e.tenant_id, h.tenant_id), coalesce(h.version, -1),"
-        " coalesce(h.head, ''), '', e.sequence, e.event, '', '', e.actor_kind, e.actor_id, e.actor_name, e.evidence,"
-        " e.at, e.previous, e.hash"
-        " FROM access_tenanthead h FULL JOIN access_tenantentry e ON e.tenant_id = h.tenant_id"
-        " ORDER BY coalesce(e.tenant_id, h.tenant_id), e.sequence",
+        "SELECT h.tenant_id, h.tenant_id, h.version, h.head, '', e.sequence, e.event, '', '', e.actor_kind, e.actor_id,"
+        " e.actor_name, e.evidence, e.at, e.previous, e.hash"
+        " FROM access_tenanthead h LEFT JOIN access_tenantentry e ON e.tenant_id = h.tenant_id"
+        " ORDER BY h.tenant_id, e.sequence",
         [],
-        name="tenant {chain}",
+        orphans="SELECT e.tenant_id FROM access_tenantentry e"
+        " WHERE NOT EXISTS (SELECT FROM access_tenanthead h WHERE h.tenant_id = e.tenant_id) LIMIT 1",
+        name="organisation {}",
         of_job=False,
     )
 
 
-def _verify(query: str, parameters: list[Any], *, name: str, of_job: bool) -> Verified:
+def _verify(query: str, parameters: list[Any], *, orphans: str, name: str, of_job: bool) -> Verified:
     chains = rows = 0
     last: _Row | None = None
     with as_owner(connection):
@@ -106,8 +107,13 @@ def _verify(query: str, parameters: list[Any], *, name: str, of_job: bool) -> Ve
             if why := _fault(row, last, of_job):
                 return Verified(chains, rows, BadRow(_place(name, row), why))
             last = row
-    if last is not None and (why := _end(last)):
-        return Verified(chains, rows, BadRow(_place(name, last), why))
+        if last is not None and (why := _end(last)):
+            return Verified(chains, rows, BadRow(_place(name, last), why))
+        with connection.cursor() as cursor:
+            cursor.execute(orphans)
+            if (orphan := cursor.fetchone()) is not None:
+                bad = BadRow(name.format(orphan[0]), "it has rows, and does not exist")
+                return Verified(chains, rows, bad)
     return Verified(chains, rows)
 
 
@@ -123,8 +129,6 @@ def _fault(row: _Row, before: _Row | None, of_job: bool) -> str:
     """What is wrong with one row, given the one before it in its chain."""
     if row.sequence is None:
         return "" if row.version == 0 else f"its head is at version {row.version}, and it has no rows"
-    if row.version < 0:
-        return "its rows belong to nothing that exists"
     expected = 1 if before is None else (before.sequence or 0) + 1
     if row.sequence != expected:
         return f"row {expected} is missing"
@@ -171,5 +175,5 @@ def _frame(text: str) -> bytes:
 
 
 def _place(name: str, row: _Row) -> str:
-    chain = name.format(chain=row.chain)
+    chain = name.format(row.chain)
     return chain if row.sequence is None else f"{chain}, row {row.sequence} ({row.event})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from workflows.authoring import (
     Retryable,
     Workflow,
 )
+
+GATE = threading.Event()
+"""Items whose act is "gate" are inside their handler until a test sets it."""
 
 CALLS = Path(os.environ.get("COUNTERFOIL_TEST_CALLS", "/dev/null"))
 
@@ -94,6 +98,8 @@ def _act(act: str, ctx: Ctx) -> Any:
         raise Permanent("this cannot work")
     if act == "retry" or (act == "once" and ctx.attempt == 1):
         raise Retryable("not now")
+    if act == "gate":
+        GATE.wait(10)
     if act == "exit":
         os._exit(9)
     return values.get(act, act)

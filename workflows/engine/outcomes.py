@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -51,7 +52,8 @@ class NotStorable(Permanent):
 def encode(adapter: TypeAdapter[Any], value: Any) -> tuple[str, str]:
     """A handler's result as canonical JSON text with its SHA-256, or NotStorable."""
     try:
-        plain = adapter.dump_python(adapter.validate_python(value), mode="json")
+        checked = adapter.validate_python(value)
+        plain = adapter.dump_python(checked, mode="json")
         text = json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         raw = text.encode()
     except ValidationError as error:
@@ -62,6 +64,8 @@ def encode(adapter: TypeAdapter[Any], value: Any) -> tuple[str, str]:
         raise NotStorable(f"The step returned something that cannot be written as JSON: {error}") from error
     if len(raw) > LARGEST_OUTPUT:
         raise NotStorable(f"The step returned {len(raw):,} bytes; at most {LARGEST_OUTPUT:,} can be kept.")
+    if "null" in text and (path := _find_not_finite(adapter.dump_python(checked), "")) is not None:
+        raise NotStorable(f"The step returned a number that is not finite, at {path or 'the top'}.")
     if "\\u0000" in text and (path := _find_nul(plain, "")) is not None:
         raise NotStorable(f"The step returned a NUL character, at {path or 'the top'}.")
     if text.count("[") + text.count("{") > DEEPEST_OUTPUT and _depth(plain) > DEEPEST_OUTPUT:
@@ -148,13 +152,24 @@ def _first(error: ValidationError) -> str:
 
 
 def _find_nul(value: Any, path: str) -> str | None:
-    if isinstance(value, str):
-        return path if "\0" in value else None
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return _find(value, path, lambda v: isinstance(v, str) and "\0" in v)
+
+
+def _find_not_finite(value: Any, path: str) -> str | None:
+    """Where an infinity or NaN stands, which pydantic would write as null."""
+    return _find(value, path, lambda v: isinstance(v, float) and not math.isfinite(v))
+
+
+def _find(value: Any, path: str, is_bad: Callable[[Any], bool]) -> str | None:
+    """The path of the first bad leaf or key of a plain value, or None."""
+    if is_bad(value):
+        return path
+    is_list = isinstance(value, (list, tuple, set, frozenset))
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if is_list else ()
     for key, inner in pairs:
-        if isinstance(key, str) and "\0" in key:
+        if is_bad(key):
             return path
-        found = _find_nul(inner, f"{path}.{key}".lstrip("."))
+        found = _find(inner, f"{path}.{key}".lstrip("."), is_bad)
         if found is not None:
             return found
     return None

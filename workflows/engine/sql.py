@@ -78,7 +78,7 @@ c AS (
 a AS (
   INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
     error_class, error_message, route, tokens_in, tokens_out, cost)
-  SELECT u.tenant_id, u.id, greatest(u.attempts, 1), u.claim_no, %(name)s, u.started_at,
+  SELECT u.tenant_id, u.id, greatest(u.attempts, 1), u.claim_no, %(name)s::text, u.started_at,
     greatest(u.ended_at, u.started_at), u.outcome, u.error_class, u.error_message, u.route, u.tokens_in, u.tokens_out,
     u.cost FROM u)
 SELECT u.id FROM u
@@ -88,7 +88,7 @@ SELECT u.id FROM u
 STALE = """
 INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
   error_class, error_message, route, tokens_in, tokens_out, cost)
-SELECT i.tenant_id, i.id, d.number, d.claim_no, %(name)s, d.started_at, greatest(d.ended_at, d.started_at), 'stale',
+SELECT i.tenant_id, i.id, d.number, d.claim_no, %(name)s::text, d.started_at, greatest(d.ended_at, d.started_at), 'stale',
   d.error_class, d.error_message, d.route, d.tokens_in, d.tokens_out, d.cost
 FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(numbers)s::smallint[], %(classes)s::text[], %(messages)s::text[],
   %(routes)s::text[], %(tokens_in)s::int[], %(tokens_out)s::int[], %(costs)s::numeric[], %(started)s::timestamptz[],
@@ -96,7 +96,7 @@ FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(numbers)s::smallint[], %(cla
 AS d(id, claim_no, number, error_class, error_message, route, tokens_in, tokens_out, cost, started_at, ended_at)
 JOIN workflows_workitem i ON i.id = d.id
 WHERE NOT EXISTS (SELECT FROM workflows_attempt a
-                  WHERE a.item_id = d.id AND a.claim_no = d.claim_no AND a.worker_name = %(name)s)
+                  WHERE a.item_id = d.id AND a.claim_no = d.claim_no AND a.worker_name = %(name)s::text)
 """
 
 ALREADY_SAVED = """
@@ -159,7 +159,7 @@ freed AS (
   RETURNING w.id, w.tenant_id, w.attempts, w.claim_no, w.started_at)
 INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
   error_class, error_message, route, tokens_in, tokens_out, cost)
-SELECT tenant_id, id, attempts, claim_no, %(name)s, started_at, clock_timestamp(), %(outcome)s, '', %(message)s, '',
+SELECT tenant_id, id, attempts, claim_no, %(name)s::text, started_at, clock_timestamp(), %(outcome)s::text, '', %(message)s::text, '',
   0, 0, 0 FROM freed
 """
 

@@ -31,12 +31,13 @@ class EndingCluster(Cluster):  # type: ignore[misc]
         if self.sentinel is None or not self.sentinel.is_alive():
             return False
         start.announce_stop()
-        self.stop_event.set()
+        self.stop_event.set()  # type: ignore[has-type]
         self.sentinel.join(STOP_SECONDS)
         if self.sentinel.is_alive():
             self.sentinel.kill()  # its children get SIGTERM by that
             self.sentinel.join()
-        self.start_event = self.stop_event = None
+        self.start_event = None
+        self.stop_event = None
         return True
 
 
