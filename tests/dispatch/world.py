@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from dispatch.contracts import Action, Contract, KeyLocation, Lookup, Meaning, S
 from dispatch.models import Observation, Operation, Receiver, Submission
 from tests.approvals.world import World, draft, make_person, operation
 from workflows.machines import Claim, Done, Wait
-from workflows.models import Job, Worker, WorkItem
+from workflows.models import Job, JournalEntry, Worker, WorkItem
 from workflows.states import ItemState
 
 BODY = {"limit": "4800.00"}
@@ -106,13 +107,11 @@ class Dispatching:
     def tenant_id(self) -> int:
         return self.world.tenant.pk
 
-    def ready(self, *records: str, **changes: Any) -> Job:
+    def ready(self, *records: str, action: str = "update", at: datetime | None = None, **changes: Any) -> Job:
         """A job that is READY_TO_COMMIT with one operation for each record."""
-        operations = [
-            operation(action="update", record=r, body=BODY, **changes) for r in (records or ("V-1",))
-        ]
+        operations = [operation(action=action, record=r, body=BODY, **changes) for r in (records or ("V-1",))]
         job = self.world.job()
-        self.world.freeze(job, draft(operations=operations))
+        self.world.freeze(job, draft(operations=operations), at)
         return job
 
     def operations(self, job: Job) -> list[Operation]:
@@ -134,10 +133,17 @@ class Dispatching:
             return list(Observation.objects.filter(operation__job=job).order_by("pk"))
 
     def job_state(self, job: Job) -> str:
-        return self.world.state(job)
+        return self.fresh(job).state
 
     def events(self, job: Job) -> list[str]:
-        return self.world.events(job)
+        with reading(self.tenant_id):
+            rows = JournalEntry.objects.filter(job_id=job.pk).order_by("sequence")
+            return list(rows.values_list("event", flat=True))
+
+    def fresh(self, job: Job) -> Job:
+        """The job's row as it is now."""
+        with reading(self.tenant_id):
+            return Job.objects.get(pk=job.pk)
 
     def item(self, operation: Operation) -> WorkItem:
         with reading(self.tenant_id):
