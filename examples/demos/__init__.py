@@ -1,0 +1,1 @@
+"""The pipelines' stories, played against real processes that are really killed (`manage.py demo NAME`)."""

@@ -1,0 +1,21 @@
+"""`manage.py submit_examples`: example jobs that leave something real on every screen, driven by the running workers."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from examples.management import sample, stories
+
+
+class Command(BaseCommand):
+    help = "Submit the example jobs and bring each to where it is worth looking at. A repeat goes on where it stopped."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        found = sample.loaded()
+        if found is None:
+            raise CommandError("The sample organisation is not loaded: run manage.py load_sample first.")
+        missed = stories.play(found, now=timezone.now)
+        for story in stories.STORIES:
+            said = f"not reached: {missed[story.key]}" if story.key in missed else "there"
+            self.stdout.write(f"{story.what}: {said}")

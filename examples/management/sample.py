@@ -1,0 +1,139 @@
+"""The sample organisation: one person a role, two policies, three receivers. Written once; a repeat changes nothing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+from django.conf import settings
+
+from access import tenant_journal
+from access.models import Membership, Person, Tenant
+from access.roles import WORKER, Role
+from access.tenancy import acting, reading
+from approvals.models import Policy
+from approvals.policies import write_policy
+from config.var import var_file
+from dispatch.actions.receivers import write_contract, write_receiver
+from dispatch.presets import PRESETS
+
+SLUG, NAME = "harrow-lyle", "Harrow Lyle Freight"
+SUBMITTER, MANAGER, SECOND_MANAGER = "s.varga", "m.okafor", "p.quint"
+OPERATOR, ADMIN, AUDITOR = "d.rourke", "t.abara", "a.lindqvist"
+PEOPLE = {
+    SUBMITTER: Role.SUBMITTER,
+    MANAGER: Role.MANAGER,
+    SECOND_MANAGER: Role.MANAGER,
+    OPERATOR: Role.OPERATOR,
+    ADMIN: Role.ADMIN,
+    AUDITOR: Role.AUDITOR,
+}
+APPROVAL_LIMIT = Decimal("50000.00")
+RECEIVERS = {
+    "keyed": "Astrel ERP, with operation keys",
+    "lookup": "Astrel ERP, with a look-up only",
+    "neither": "Astrel ERP, with neither",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The organisation's id, and its people's by handle."""
+
+    tenant_id: int
+    people: dict[str, int]
+
+
+def load(*, now: datetime, sign_in: bool = True) -> Sample:
+    """Make what is missing, and point the receivers at where the simulated ERP listens now.
+
+    Without `sign_in` new people get no password: hashing six of them takes seconds, and a demo opens no browser.
+    """
+    tenant, _ = Tenant.objects.get_or_create(slug=SLUG, defaults={"name": NAME})
+    sample = Sample(tenant.pk, _people(tenant, sign_in))
+    _policies(tenant.pk, now)
+    for name, title in RECEIVERS.items():
+        preset = PRESETS[name]
+        receiver = write_receiver(
+            tenant_id=tenant.pk,
+            name=f"astrel-erp-{name}",
+            title=title,
+            base_url=settings.COUNTERFOIL_ERP_URL,
+            person_id=sample.people[ADMIN],
+            now=now,
+        )
+        write_contract(
+            tenant_id=tenant.pk,
+            receiver_id=receiver.receiver_id,
+            terms=preset.contract.model_dump(mode="json"),
+            source=preset.source,
+            person_id=sample.people[ADMIN],
+            now=now,
+        )
+    return sample
+
+
+def loaded() -> Sample | None:
+    """The sample organisation if it is there."""
+    tenant = Tenant.objects.filter(slug=SLUG).first()
+    people = dict(Person.objects.filter(username__in=PEOPLE).values_list("username", "pk"))
+    if tenant is None or set(people) != set(PEOPLE):
+        return None
+    return Sample(tenant.pk, people)
+
+
+def password() -> str:
+    """The one password of all sample people: made once for this installation, kept in its var folder."""
+    path = password_file()
+    if not path.exists():
+        beginning = path.with_suffix(f".{os.getpid()}")
+        beginning.touch(mode=0o600)
+        beginning.write_text(secrets.token_urlsafe(9))
+        beginning.rename(path)
+    return path.read_text().strip()
+
+
+def password_file() -> Path:
+    """Where that password is kept."""
+    return var_file("sample-password")
+
+
+def _people(tenant: Tenant, sign_in: bool) -> dict[str, int]:
+    known = {p.username: p for p in Person.objects.filter(username__in=PEOPLE)}
+    # The database may have come from another folder: what is printed has to open the door.
+    stale = sign_in and any(not p.check_password(password()) for p in list(known.values())[:1])
+    for handle in PEOPLE:
+        person = known.setdefault(handle, Person(username=handle))
+        if person._state.adding or stale:
+            person.set_password(password() if sign_in else None)
+            person.save()
+    with acting(tenant.pk):
+        for handle, role in PEOPLE.items():
+            held = Membership.objects.filter(person=known[handle], role=role, ended_at__isnull=True)
+            if not held.exists():
+                Membership.objects.create(tenant=tenant, person=known[handle], role=role)
+                tenant_journal.record(
+                    event="membership.began", actor=WORKER, evidence={"person": handle, "role": role.value}
+                )
+    return {handle: person.pk for handle, person in known.items()}
+
+
+def _policies(tenant_id: int, now: datetime) -> None:
+    with reading(tenant_id):
+        known = set(Policy.objects.values_list("name", flat=True))
+    if "vendor-records" not in known:
+        write_policy(
+            tenant_id=tenant_id,
+            name="vendor-records",
+            created_by=WORKER,
+            now=now,
+            quorum=1,
+            limit_amount=APPROVAL_LIMIT,
+            limit_currency="EUR",
+        )
+    if "policy-publishing" not in known:
+        write_policy(tenant_id=tenant_id, name="policy-publishing", created_by=WORKER, now=now, quorum=2)

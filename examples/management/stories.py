@@ -1,0 +1,322 @@
+"""The example jobs: what each is submitted with, and what people then do to it, until it shows what it is there for.
+
+A story's key is its submission key, so that each exists once. `go_on` looks at where the job stands, does the next
+thing, and says whether the story has got there; it is asked until it has, or until time is up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+
+from access.refusals import Refused
+from access.tenancy import reading
+from approvals.actions.decide import record_decision
+from approvals.models import Decision, Proposal, Verdict
+from examples.management.sample import (
+    ADMIN,
+    MANAGER,
+    OPERATOR,
+    SECOND_MANAGER,
+    SUBMITTER,
+    Sample,
+)
+from examples.simulators.client import ErpControl, ProviderControl
+from workflows.actions.cancel import cancel_job
+from workflows.actions.hold import hold_job
+from workflows.actions.submit import ReferenceTaken, submit_job
+from workflows.models import Job, JournalEntry, WorkItem
+from workflows.states import STUCK_ITEM_STATES, JobState
+
+LONGEST_SECONDS = 40.0
+LOOK_EVERY = 0.1
+BEFORE_APPROVAL = (JobState.RECEIVED, JobState.VALIDATED, JobState.PROPOSED)
+STUCK = [s.number for s in STUCK_ITEM_STATES]
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One story's job as it stands, and who can act on it."""
+
+    sample: Sample
+    job: Job
+    now: datetime
+
+    def approve(self, *handles: str) -> None:
+        """Have these people approve the open proposal, each at most once."""
+        with reading(self.sample.tenant_id):
+            proposal = Proposal.objects.filter(job=self.job, closed_at__isnull=True).first()
+            decided = set(
+                Decision.objects.filter(proposal__job=self.job).values_list("person_name", flat=True)
+            )
+        for handle in handles:
+            if proposal is not None and handle not in decided:
+                record_decision(
+                    tenant_id=self.sample.tenant_id,
+                    proposal_id=proposal.pk,
+                    person_id=self.sample.people[handle],
+                    verdict=Verdict.APPROVE,
+                    digest=proposal.digest,
+                    now=self.now,
+                )
+
+    def has_decisions(self) -> bool:
+        with reading(self.sample.tenant_id):
+            return Decision.objects.filter(proposal__job=self.job).exists()
+
+    def has_event(self, event: str) -> bool:
+        with reading(self.sample.tenant_id):
+            return JournalEntry.objects.filter(job=self.job, event=event).exists()
+
+    def is_stuck(self) -> bool:
+        with reading(self.sample.tenant_id):
+            return WorkItem.objects.filter(job=self.job, state__in=STUCK).exists()
+
+
+GoOn = Callable[[Scene], bool]
+
+
+@dataclass(frozen=True)
+class Story:
+    """One example job. `prepare` runs once, just before its first submission."""
+
+    key: str
+    what: str
+    workflow: str
+    value: dict[str, Any]
+    go_on: GoOn
+    prepare: Callable[[], object] = field(default=lambda: None)
+
+
+def play(sample: Sample, *, now: Clock, seconds: float = LONGEST_SECONDS) -> dict[str, str]:
+    """Submit all stories and drive them side by side; by key, what could not be reached in time and why."""
+    deadline = time.monotonic() + seconds
+    jobs: dict[str, int] = {}
+    missed: dict[str, str] = {}
+    for story in STORIES:
+        try:
+            jobs[story.key] = _submit(sample, story, now())
+        except Refused as refused:
+            missed[story.key] = str(refused)
+    waiting = [s for s in STORIES if s.key in jobs]
+    while waiting:
+        for story in list(waiting):
+            if _go_on(sample, story, jobs[story.key], now(), missed):
+                waiting.remove(story)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(LOOK_EVERY)
+    return missed
+
+
+def _go_on(sample: Sample, story: Story, job_id: int, now: datetime, missed: dict[str, str]) -> bool:
+    """Whether the story has ended, well or (a person was refused) not; else why it has not is kept in `missed`."""
+    with reading(sample.tenant_id):
+        job = Job.objects.get(pk=job_id)
+    try:
+        there = story.go_on(Scene(sample, job, now))
+    except Refused as refused:
+        missed[story.key] = f"{job.label} is {job.state}: {refused}"
+        return True
+    missed[story.key] = f"{job.label} is still {job.state}"
+    if there:
+        del missed[story.key]
+    return there
+
+
+def _submit(sample: Sample, story: Story, now: datetime) -> int:
+    with reading(sample.tenant_id):
+        known = Job.objects.filter(workflow=story.workflow, submission_key=story.key).first()
+    if known is not None:
+        return known.pk
+    story.prepare()
+    try:
+        return submit_job(
+            tenant_id=sample.tenant_id,
+            workflow=story.workflow,
+            value=story.value,
+            submission_key=story.key,
+            person_id=sample.people[SUBMITTER],
+            source="examples",
+            now=now,
+        ).job_id
+    except ReferenceTaken as taken:
+        return taken.job_id
+
+
+# --- what people do -------------------------------------------------------------------------------------------------
+
+
+def _awaits(scene: Scene) -> bool:
+    return scene.job.state not in BEFORE_APPROVAL
+
+
+def _approved_once(scene: Scene) -> bool:
+    if scene.job.state == JobState.AWAITING_APPROVAL and not scene.has_decisions():
+        scene.approve(MANAGER)
+    return scene.job.state not in BEFORE_APPROVAL
+
+
+def _approved_by(who: str, goal: JobState, before: Callable[[], object], scene: Scene) -> bool:
+    if scene.job.state == JobState.AWAITING_APPROVAL and not scene.has_decisions():
+        before()
+        scene.approve(who)
+    return scene.job.state == goal or scene.job.ended_at is not None
+
+
+def _is_stuck(scene: Scene) -> bool:
+    return scene.is_stuck() or scene.job.state not in BEFORE_APPROVAL
+
+
+def _fails(scene: Scene) -> bool:
+    return scene.job.state == JobState.FAILED
+
+
+def _held(scene: Scene) -> bool:
+    if scene.job.state == JobState.AWAITING_APPROVAL and not scene.has_event("job.held"):
+        hold_job(
+            tenant_id=scene.sample.tenant_id,
+            job_id=scene.job.pk,
+            person_id=scene.sample.people[OPERATOR],
+            reason="The vendor's contact left the company; waiting for a call back.",
+            now=scene.now,
+        )
+    return scene.job.state not in BEFORE_APPROVAL
+
+
+def _cancelled(scene: Scene) -> bool:
+    if scene.job.state == JobState.AWAITING_APPROVAL and not scene.has_event("job.cancelled"):
+        cancel_job(
+            tenant_id=scene.sample.tenant_id,
+            job_id=scene.job.pk,
+            person_id=scene.sample.people[ADMIN],
+            reason="Entered twice; the other request stays.",
+            now=scene.now,
+        )
+        return True
+    return scene.job.state not in BEFORE_APPROVAL
+
+
+# --- faults that the simulators are asked for -----------------------------------------------------------------------
+
+
+def _lose_the_answer() -> None:
+    ErpControl(settings.COUNTERFOIL_ERP_URL).set_fault(
+        "drop_after_commit", contract="neither", path="/neither/vendors/V-30502"
+    )
+
+
+def _fail_the_model() -> None:
+    """As often as the step is tried, so that attempts that a person grants succeed."""
+    provider = ProviderControl(settings.COUNTERFOIL_PROVIDER_URL)
+    provider.set_script({"match": {"contains": "VC-2026-0405"}, "fault": "status_500", "times": 3})
+
+
+# --- the jobs -------------------------------------------------------------------------------------------------------
+
+
+def _change(reference: str, vendor_id: str, limit: str, request: str, erp: str = "keyed") -> dict[str, Any]:
+    return {
+        "reference": reference,
+        "vendor_id": vendor_id,
+        "request": request,
+        "requested_limit": limit,
+        "currency": "EUR",
+        "contact": "accounts@vendor.example",
+        "erp": erp,
+    }
+
+
+_POLICY = {
+    "reference": "POL-2026-03",
+    "title": "Travel and expense policy",
+    "text": "Every expense above 10.00 needs a legible receipt. Claims are handed in within 60 days of the expense. "
+    "Meals stay within the daily limit of the country visited. Nobody approves a claim of their own.",
+}
+_ONBOARDING = "vendor-onboarding"
+
+STORIES: tuple[Story, ...] = (
+    Story(
+        "example-confirmed",
+        "A vendor change, approved and confirmed",
+        _ONBOARDING,
+        _change(
+            "VC-2026-0401", "V-30417", "48200.00", "We sign the frame contract and expect larger orders."
+        ),
+        partial(_approved_by, MANAGER, JobState.CONFIRMED, lambda: None),
+    ),
+    Story(
+        "example-awaiting",
+        "A vendor change that awaits approval",
+        _ONBOARDING,
+        _change("VC-2026-0402", "V-30288", "12000.00", "The cold store is being extended this spring."),
+        _awaits,
+    ),
+    Story(
+        "example-over-limit",
+        "A vendor change above what a manager may approve",
+        _ONBOARDING,
+        _change("VC-2026-0403", "V-30288", "92000.00", "We would like to pool all sites under one limit."),
+        _awaits,
+    ),
+    Story(
+        "example-unknown",
+        "A vendor change whose outcome is unknown",
+        _ONBOARDING,
+        _change("VC-2026-0404", "V-30502", "49000.00", "Please lower our limit, as agreed.", "neither"),
+        partial(_approved_by, SECOND_MANAGER, JobState.NEEDS_RECONCILIATION, _lose_the_answer),
+    ),
+    Story(
+        "example-exhausted",
+        "A vendor change whose model step ran out of attempts",
+        _ONBOARDING,
+        _change("VC-2026-0405", "V-30288", "15000.00", "Seasonal storage needs a higher limit until May."),
+        _is_stuck,
+        _fail_the_model,
+    ),
+    Story(
+        "example-suspended",
+        "A vendor change that cannot be proposed",
+        _ONBOARDING,
+        _change(
+            "VC-2026-0406", "V-30119", "5000.00", "We have paid everything and would like to order again."
+        ),
+        _is_stuck,
+    ),
+    Story(
+        "example-invalid",
+        "A vendor change that failed its validation",
+        _ONBOARDING,
+        _change("VC-2026-0407", "30417", "48200.00", "Sent by the old form, which left out the letter."),
+        _fails,
+    ),
+    Story(
+        "example-held",
+        "A vendor change that is held",
+        _ONBOARDING,
+        _change("VC-2026-0408", "V-30288", "9900.00", "A small increase for spare parts.", "lookup"),
+        _held,
+    ),
+    Story(
+        "example-cancelled",
+        "A vendor change that was cancelled",
+        _ONBOARDING,
+        _change("VC-2026-0409", "V-30288", "12500.00", "The cold store is being extended this spring."),
+        _cancelled,
+    ),
+    Story(
+        "example-policy",
+        "A policy that awaits its second approver",
+        "expense-policy",
+        _POLICY,
+        _approved_once,
+    ),
+)
