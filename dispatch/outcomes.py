@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 from django.db.models import Max
@@ -31,6 +31,9 @@ from workflows import journal
 from workflows.models import Job
 
 _KEPT = 20_000
+POSSIBLE_DUPLICATE = (
+    "applied, but beyond the time in which the key is recognised: it may be the second effect"
+)
 S = OperationState
 
 
@@ -39,6 +42,7 @@ def close_submission(
     actor: Actor, now: datetime,
 ) -> None:  # fmt: skip
     """Write how an open submission ended, what proves it, and what follows. The submission is locked and open."""
+    reading = _perhaps_twice(operation, submission, reading, seen)
     body = seen.body if seen is not None else b""
     digest = hashlib.sha256(body).hexdigest() if seen is not None and seen.status is not None else ""
     Submission.objects.filter(pk=submission.pk, closed_at__isnull=True).update(
@@ -185,6 +189,19 @@ def safe_until(operation: Operation, first: datetime) -> datetime | None:
     return None if None in both else min(at for at in both if at is not None)
 
 
+def _perhaps_twice(
+    operation: Operation, submission: Submission, reading: Reading, seen: Exchange | None
+) -> Reading:
+    """A success beyond the receiver's window after an unknown send may be a second effect: never confirmed by itself."""
+    if submission.permit != "order" or reading.outcome is not Outcome.APPLIED:
+        return reading
+    header = Contract.model_validate(operation.contract.terms).replay_header.lower()
+    replayed = bool(header) and seen is not None and header in {k.lower() for k in seen.headers}
+    if replayed or not any(s.outcome == Outcome.UNKNOWN for s in counting(operation)):
+        return reading
+    return replace(reading, outcome=Outcome.CONFLICTED, fault=POSSIBLE_DUPLICATE)
+
+
 def _keep_evidence(
     job: Job, operation: Operation, submission: Submission, reading: Reading, actor: Actor, now: datetime
 ) -> None:
@@ -220,6 +237,8 @@ def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor)
     event = ""
     if reading.outcome is Outcome.KEY_MISMATCH:
         event = "operation.key_mismatch"
+    elif reading.fault == POSSIBLE_DUPLICATE:
+        event = "operation.possible_duplicate"
     elif reading.blocked:
         event = "send.blocked"
     if event:

@@ -386,3 +386,20 @@ def _spoil(d: Dispatching, job: Job, what: str) -> None:
         with reading(d.tenant_id):
             proposed_id = Operation.objects.get(job=job).proposed_id
         as_owner("approvals_proposedoperation", "body = 'other' WHERE id = %s", [proposed_id])
+
+
+def test_a_success_beyond_the_window_may_be_a_second_effect_and_is_not_confirmed() -> None:
+    unpublished = a_keyed_contract(retention="unpublished", automatic_resubmissions=0)
+    with FaultServer(fin, answers(200, receipt("V-1"))) as erp:
+        d = Dispatching.make(erp.url, unpublished)
+        job = d.ready()
+        d.run(job)
+        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
+        with acting(d.tenant_id):
+            locked, operation = lock_job_and_operation(d.operation(job).pk)
+            settling.order_resubmission(
+                job=locked, operation=operation, actor=OPERATOR, now=timezone.now(), beyond_window=True
+            )
+        d.run(job)
+        assert states(d, job) == ("NEEDS_RECONCILIATION", ["CONFLICTED"])
+    assert "operation.possible_duplicate" in d.events(job)
