@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from approvals import rules
+from approvals.models import Decision, DecisionVoid, Proposal, Verdict
 from dispatch.models import Observation, Submission
 from dispatch.states import OperationState
 from reconciliation import words
@@ -92,12 +92,18 @@ def observation_row(o: Observation) -> tuple[datetime, str, str, str, str]:
 
 def _intended(doubt: Doubt) -> list[Known]:
     proposal = doubt.proposal
-    signed = " and ".join(d.person_name for d in rules.live_approvals(proposal)) or "the policy"
+    signed = " and ".join(_signers(proposal)) or "the policy"
     digest = f"{proposal.digest[:8]}…{proposal.digest[-4:]}"
     sentence = (
         f"{doubt.operation.proposed.title}. Approved by {signed}, digest {digest}, slip {proposal.label}."
     )
     return [Known("Intended", proposal.approved_at or proposal.frozen_at, sentence)]
+
+
+def _signers(proposal: Proposal) -> list[str]:
+    voided = DecisionVoid.objects.filter(decision__proposal=proposal).values("decision_id")
+    given = Decision.objects.filter(proposal=proposal, verdict=Verdict.APPROVE).exclude(pk__in=voided)
+    return list(given.order_by("decided_at", "pk").values_list("person_name", flat=True))
 
 
 def _sent(doubt: Doubt) -> list[Known]:

@@ -102,7 +102,7 @@ def _resubmit(s: Situation) -> str:
     doubt = s.doubt
     if doubt is None or doubt.operation.state not in (S.UNKNOWN, S.NOT_APPLIED):
         return "Only what is unknown, or known not to have been applied, can be sent again."
-    return _stopped(s, doubt) or _in_flight(s, doubt) or _window(s, doubt)
+    return _stopped(s, doubt) or _window(s, doubt) or _in_flight(s, doubt)
 
 
 def _stopped(s: Situation, doubt: Doubt) -> str:
