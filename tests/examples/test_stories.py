@@ -1,0 +1,144 @@
+"""The example jobs of `make run`, driven by real workers against the real simulators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from access.models import Membership, Person
+from access.tenancy import reading
+from approvals.models import Decision, Policy
+from dispatch.models import Receiver, ReceiverContract
+from examples.demos.workers import Cluster
+from examples.management import sample, stories
+from examples.simulators.client import start_erp, start_provider
+from workflows import verification
+from workflows.models import Job
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
+
+
+@pytest.fixture
+def own_var(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COUNTERFOIL_VAR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def simulated(own_var: Path, settings: Any) -> Iterator[dict[str, str]]:
+    with (
+        start_erp(database=own_var / "erp.sqlite3") as erp,
+        start_provider(database=own_var / "provider.sqlite3") as provider,
+    ):
+        settings.COUNTERFOIL_ERP_URL = erp.base_url
+        settings.COUNTERFOIL_PROVIDER_URL = provider.base_url
+        yield {"COUNTERFOIL_ERP_URL": erp.base_url, "COUNTERFOIL_PROVIDER_URL": provider.base_url}
+
+
+def test_sample_is_loaded_once_and_its_people_can_sign_in(own_var: Path) -> None:
+    loaded = sample.load(now=timezone.now())
+    before = _rows(loaded.tenant_id)
+
+    assert sample.load(now=timezone.now()) == loaded
+    assert _rows(loaded.tenant_id) == before
+    assert Person.objects.get(username="m.okafor").check_password(sample.password())
+    assert before["receivers"] == ["astrel-erp-keyed", "astrel-erp-lookup", "astrel-erp-neither"]
+    assert before["policies"] == ["policy-publishing", "vendor-records"]
+
+
+def test_sample_of_another_folder_gets_the_password_that_is_printed(
+    own_var: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample.load(now=timezone.now())
+    sample.password_file().unlink()
+
+    sample.load(now=timezone.now())
+
+    assert all(p.check_password(sample.password()) for p in Person.objects.all())
+
+
+def test_receivers_follow_the_erp_to_another_port(own_var: Path, settings: Any) -> None:
+    loaded = sample.load(now=timezone.now(), sign_in=False)
+    settings.COUNTERFOIL_ERP_URL = "http://127.0.0.1:9"
+
+    sample.load(now=timezone.now(), sign_in=False)
+
+    with reading(loaded.tenant_id):
+        assert set(Receiver.objects.values_list("base_url", flat=True)) == {"http://127.0.0.1:9"}
+        assert ReceiverContract.objects.count() == 3
+
+
+def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict[str, str]) -> None:
+    loaded = sample.load(now=timezone.now(), sign_in=False)
+    workers = Cluster(
+        environment={**simulated, "DATABASE_URL": os.environ["DATABASE_URL"], "COUNTERFOIL_WORKERS": "1"},
+        log=own_var / "workers.log",
+    )
+    workers.start()
+    try:
+        assert stories.play(loaded, now=timezone.now) == {}, workers.log_text[-3000:]
+        reached = _standing(loaded.tenant_id)
+        assert stories.play(loaded, now=timezone.now, seconds=5) == {}
+        assert _standing(loaded.tenant_id) == reached
+    finally:
+        workers.stop()
+
+    assert {key: state for key, (state, _, _) in reached.items()} == {
+        "example-confirmed": "CONFIRMED",
+        "example-awaiting": "AWAITING_APPROVAL",
+        "example-over-limit": "AWAITING_APPROVAL",
+        "example-unknown": "NEEDS_RECONCILIATION",
+        "example-exhausted": "VALIDATED",
+        "example-suspended": "VALIDATED",
+        "example-invalid": "FAILED",
+        "example-held": "AWAITING_APPROVAL",
+        "example-cancelled": "CANCELLED",
+        "example-policy": "AWAITING_APPROVAL",
+    }
+    assert [key for key, (_, held, _) in reached.items() if held] == ["example-held"]
+    assert {key for key, (_, _, decisions) in reached.items() if decisions} == {
+        "example-confirmed",
+        "example-unknown",
+        "example-policy",
+    }
+    assert verification.verify_jobs().bad is None
+    assert verification.verify_tenants().bad is None
+
+
+def test_sign_ins_are_printed(own_var: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample.load(now=timezone.now(), sign_in=False)
+
+    call_command("load_sample", "--show")
+
+    printed = capsys.readouterr().out
+    assert sample.password() in printed
+    assert [line.split()[0] for line in printed.splitlines()[1:]] == list(sample.PEOPLE)
+
+
+def _rows(tenant_id: int) -> dict[str, Any]:
+    with reading(tenant_id):
+        return {
+            "people": sorted(Membership.objects.values_list("person__username", "role")),
+            "policies": sorted(Policy.objects.values_list("name", flat=True)),
+            "receivers": sorted(Receiver.objects.values_list("name", flat=True)),
+            "contracts": ReceiverContract.objects.count(),
+        }
+
+
+def _standing(tenant_id: int) -> dict[str, tuple[str, bool, int]]:
+    """By story: the job's state, whether it is held, and how many decisions it has."""
+    with reading(tenant_id):
+        return {
+            job.submission_key: (
+                job.state,
+                job.held_at is not None,
+                Decision.objects.filter(proposal__job=job).count(),
+            )
+            for job in Job.objects.order_by("pk")
+        }
