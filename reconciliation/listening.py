@@ -6,6 +6,7 @@ Every function runs in the transaction of the journal row that it is told of, wi
 from __future__ import annotations
 
 from access.roles import Actor, ActorKind
+from dispatch.actions.prepare import ring_open
 from dispatch.models import Operation
 from dispatch.proofs import MACHINE as SENDING
 from dispatch.states import OperationState
@@ -145,6 +146,9 @@ def cancelled(happened: Happened) -> None:
 def operations_changed(happened: Happened) -> None:
     """The job has moved on, or come to a doubt: see what is open now."""
     review(happened.job, happened.actor, happened.at)
+    if happened.from_state == JobState.NEEDS_RECONCILIATION:
+        # While the job waited for a person the machine was called for nothing; nobody else rings for the others.
+        ring_open(happened.job)
 
 
 def attempts_granted(happened: Happened) -> None:

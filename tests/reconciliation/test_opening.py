@@ -41,14 +41,6 @@ def erp() -> Iterator[FaultServer]:
         yield server
 
 
-def proposed(desk: Desk) -> Job:
-    """A job that awaits approval."""
-    desk.world.policy()
-    job = desk.world.job()
-    desk.world.freeze(job)
-    return job
-
-
 def stuck(desk: Desk, state: ItemState) -> tuple[Job, WorkItem]:
     """A job whose one step has stopped after three attempts."""
     from tests.workflows_for_tests import propose
@@ -138,10 +130,16 @@ def test_who_can_propose_again_is_named(desk: Desk) -> None:
     assert desk.world.submitter.username in case.title
 
 
-def test_an_unknown_outcome_is_one_case_for_each_operation_in_doubt(erp: FaultServer) -> None:
-    erp.then(fin)
-    desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+def two_in_doubt(erp: FaultServer) -> tuple[Desk, Job]:
+    """Two operations that do not wait for each other; the first one's resubmission is answered by nothing, too."""
+    erp.then(fin, fin)
+    desk = Desk.make(erp.url, a_keyed_contract(timeouts=SHORT, automatic_resubmissions=1))
     job, _ = desk.unknown("V-1", "V-2", independent=True)
+    return desk, job
+
+
+def test_an_unknown_outcome_is_one_case_for_each_operation_in_doubt(erp: FaultServer) -> None:
+    desk, job = two_in_doubt(erp)
     cases = desk.cases(job)
     assert [c.kind for c in cases] == ["unknown outcome"] * 2
     assert [c.operation_id for c in cases] == [o.pk for o in desk.sending.operations(job)]
@@ -247,24 +245,24 @@ def test_late_evidence_closes_the_case_by_itself(erp: FaultServer) -> None:
     assert "case.closed" in desk.events(job)
 
 
-def test_one_of_two_doubts_is_answered_while_the_job_stays_where_it_is(erp: FaultServer) -> None:
+def test_the_answer_to_one_of_two_doubts_leaves_the_other_open_and_rings_for_it(erp: FaultServer) -> None:
     from reconciliation.actions.receipts import confirm_with_receipt
     from tests.reconciliation.world import receipt
 
-    erp.then(fin)
-    desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
-    job, _ = desk.unknown("V-1", "V-2", independent=True)
+    desk, job = two_in_doubt(erp)
     first, other = desk.cases(job)
     done = desk.act(confirm_with_receipt, first, receipt=receipt())
-    assert done.job_state == "NEEDS_RECONCILIATION"
+    assert (done.resolution, done.job_state) == ("applied, by receipt", "SUBMITTED")
     assert [c.pk for c in desk.cases(job, open_only=True)] == [other.pk]
+    item = desk.sending.item(desk.sending.operations(job)[1])
+    assert item.state_name in (ItemState.READY, ItemState.BACKING_OFF) or item.next_attempt_at is not None
 
 
 def test_a_new_proposal_closes_what_stood_in_its_way(desk: Desk) -> None:
     job = desk.world.job()
     case = desk.happens(job, "proposal.expired")
     desk.world.policy()
-    desk.world.freeze(job)
+    desk.freeze(job)
     assert desk.fresh(case).resolution == "went on"
 
 

@@ -115,7 +115,7 @@ def test_stopping_here_keeps_what_was_applied_and_says_the_fate_of_each() -> Non
 def test_proposing_again_freezes_a_new_proposal_and_closes_the_case(desk: Desk, event: str) -> None:
     desk.world.policy(waives_approval=False)
     job = desk.world.job()
-    desk.world.freeze(job)
+    desk.freeze(job)
     _back_to_validated(desk, job)
     case = desk.happens(job, event, why="why")
     done = desk.act(repropose, case, desk.world.submitter)

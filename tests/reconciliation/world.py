@@ -19,14 +19,14 @@ from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind, Evidence, ResolutionRequest
 from reconciliation.queries import CasePage, case_page
 from reconciliation.verbs import Verb
-from tests.approvals.world import World
-from tests.dispatch.world import Dispatching
+from tests.approvals.world import World, draft, operation
+from tests.dispatch.world import BODY, Dispatching
 from tests.support import eventually, make_person
 from workflows import journal
 from workflows.locks import lock_job
 from workflows.models import Job, JournalEntry, WorkItem
 
-SHORT = Timeouts(connect=1, read=0.4, write=1, send_window=0.8)
+SHORT = Timeouts(connect=5, read=5, write=5, send_window=0.8)
 """The least time in which a send may begin; what waits for its end waits that long."""
 
 
@@ -65,6 +65,10 @@ class Desk:
         job = self.sending.ready(*records, **changes)
         self.run(job)
         return job, self.case(job)
+
+    def freeze(self, job: Job) -> None:
+        """Have a proposal of one operation frozen for a job."""
+        self.world.freeze(job, draft(operations=[operation(action="update", body=BODY)]))
 
     def run(self, job: Job, *, steps: int = 12) -> None:
         """Call the machine for every operation that has a step of its own, until the job rests."""
