@@ -97,17 +97,18 @@ def verify_tenants() -> Verified:
 def _verify(query: str, parameters: list[Any], *, orphans: str, name: str, of_job: bool) -> Verified:
     chains = rows = 0
     last: _Row | None = None
+    state = ""
     with as_owner(connection):
         for row in _stream(query, parameters):
             if last is None or row.chain != last.chain:
-                if last is not None and (why := _end(last)):
+                if last is not None and (why := _end(last, state)):
                     return Verified(chains, rows, BadRow(_place(name, last), why))
-                chains, last = chains + 1, None
+                chains, last, state = chains + 1, None, ""
             rows += row.sequence is not None
-            if why := _fault(row, last, of_job):
+            if why := _fault(row, last, of_job) or _wrong_step(row, state, of_job):
                 return Verified(chains, rows, BadRow(_place(name, row), why))
-            last = row
-        if last is not None and (why := _end(last)):
+            last, state = row, row.to_state or state
+        if last is not None and (why := _end(last, state)):
             return Verified(chains, rows, BadRow(_place(name, last), why))
         with connection.cursor() as cursor:
             cursor.execute(orphans)
@@ -136,18 +137,23 @@ def _fault(row: _Row, before: _Row | None, of_job: bool) -> str:
         return "it does not follow the row before it: its link is another hash"
     if _hash(row, of_job) != bytes(row.hash):
         return "its content is not what was hashed when it was written"
-    return _wrong_step(row, before) if of_job else ""
+    return ""
 
 
-def _wrong_step(row: _Row, before: _Row | None) -> str:
+def _wrong_step(row: _Row, state: str, of_job: bool) -> str:
+    """What is wrong with where a row moves its job, given the state that the rows before it left it in."""
+    if not of_job or row.sequence is None:
+        return ""
     if not row.to_state:
-        return "its chain begins without a state" if before is None else ""
+        return "" if state else "its chain begins without a state"
+    if row.from_state != state:
+        return f"it moves the job from {row.from_state or 'nothing'}, and the job was {state or 'nothing'}"
     if (row.from_state, row.to_state, row.actor_kind) not in ALLOWED:
         return f"a {row.actor_kind} may not move a job from {row.from_state or 'nothing'} to {row.to_state}"
     return ""
 
 
-def _end(last: _Row) -> str:
+def _end(last: _Row, state: str) -> str:
     """What is wrong between a chain's last row and what is kept of the chain beside it."""
     if last.sequence is None:
         return ""
@@ -155,8 +161,8 @@ def _end(last: _Row) -> str:
         return f"it is the last row, and the head is at version {last.version}"
     if bytes(last.hash) != bytes(last.head):
         return "it is the last row, and the head is another hash"
-    if last.to_state and last.to_state != last.state:
-        return f"it ends in {last.to_state}, and the job is {last.state}"
+    if state != last.state:
+        return f"it ends in {state}, and the job is {last.state}"
     return ""
 
 
