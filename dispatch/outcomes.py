@@ -84,6 +84,9 @@ def settle(
         move(operation, state, now, next_step=step.kind.value, next_step_at=step.at, fate_note=step.why[:500])
     elif state is S.PREPARED:
         _prepare_again(operation, submissions, reading, now)
+        if job.cancel_requested_at is not None:
+            # The cancel came while this send was being made, and stopped it before its first byte.
+            move(operation, S.WITHDRAWN, now, next_step="", next_step_at=None)
     elif state is S.SUBMITTED:
         _await_confirmation(operation, now)
     else:

@@ -1,36 +1,25 @@
-"""Several operations, cancels, pauses, facts that changed, and what a person settles."""
+"""Several operations, cancels, and facts that changed between approval and send."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.utils import timezone
 
 from access.roles import Actor, ActorKind
 from access.tenancy import acting, reading
-from dispatch import settling
-from dispatch.actions.look_up import NothingToAsk, look_up
-from dispatch.actions.receivers import (
-    BadContract,
-    BadReceiver,
-    PauseUnchanged,
-    pause_receiver,
-    resume_receiver,
-    write_contract,
-    write_receiver,
-)
+from dispatch import sending, settling
 from dispatch.fates import Fate, fates
 from dispatch.locks import lock_job_and_operation
+from dispatch.marker import barrier
 from dispatch.models import Operation, Receiver
-from dispatch.opening import NotOpened, open_submission
-from dispatch.queries import may_have_left, operations_of, receivers
-from dispatch.waiting import why_it_waits
-from tests.approvals.world import long_ago
+from dispatch.opening import NotOpened, Opened, open_submission
+from dispatch.wire import exchange
+from tests.approvals.world import at_once, long_ago
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import (
     BODY,
-    RECEIPT,
     Dispatching,
     a_contract,
     a_keyed_contract,
@@ -57,6 +46,24 @@ def states(d: Dispatching, job: Job) -> tuple[str, list[str]]:
 
 def cancel(d: Dispatching, job: Job) -> None:
     cancel_job(tenant_id=d.tenant_id, job_id=job.pk, person_id=d.admin.pk, reason="no", now=timezone.now())
+
+
+def _let_the_deadline_pass(d: Dispatching, job: Job) -> None:
+    as_owner(
+        "dispatch_submission",
+        "send_deadline_at = now() - interval '1 s' WHERE operation_id = %s",
+        [d.operation(job).pk],
+    )
+
+
+def _spoil(d: Dispatching, job: Job, what: str) -> None:
+    if what == "target":
+        with acting(d.tenant_id):
+            Receiver.objects.update(base_url="http://127.0.0.1:1")
+    if what == "bytes":
+        with reading(d.tenant_id):
+            proposed_id = Operation.objects.get(job=job).proposed_id
+        as_owner("approvals_proposedoperation", "body = 'other' WHERE id = %s", [proposed_id])
 
 
 def test_an_operation_waits_until_the_one_before_it_is_confirmed() -> None:
@@ -159,27 +166,6 @@ def test_proven_absence_sends_once_more_and_then_confirms() -> None:
     assert [s.permit for s in d.submissions(job)] == ["approval", "approval"]
 
 
-def test_a_paused_receiver_gets_nothing_until_it_is_resumed() -> None:
-    with FaultServer(answers(200, receipt("V-1"))) as erp:
-        d = Dispatching.make(erp.url, a_contract())
-        job = d.ready()
-        receiver_id = d.operation(job).receiver_id
-        admin = {"tenant_id": d.tenant_id, "receiver_id": receiver_id, "person_id": d.admin.pk}
-        pause_receiver(**admin, reason="storm", now=timezone.now())
-        with pytest.raises(PauseUnchanged):
-            pause_receiver(**admin, reason="storm", now=timezone.now())
-        d.step(d.operation(job))
-        assert (erp.received, d.submissions(job)) == ([], [])
-        with reading(d.tenant_id):
-            assert why_it_waits(d.fresh(job)) == f"ERP was paused by {d.admin.username}"
-            assert not may_have_left(job)
-        resume_receiver(**admin, now=timezone.now())
-        d.run(job)
-        assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
-        with reading(d.tenant_id):
-            assert may_have_left(job)
-
-
 @pytest.mark.parametrize(
     ("spoil", "event", "check"),
     [
@@ -220,186 +206,31 @@ def test_two_proposals_for_one_record_do_not_race() -> None:
         assert len(erp.received) == 1
 
 
-def test_an_operator_confirms_with_a_receipt() -> None:
-    d, job = _unknown()
-    with acting(d.tenant_id):
-        locked, operation = lock_job_and_operation(d.operation(job).pk)
-        settling.settle_confirmed(
-            job=locked, operation=operation, kind="receipt", summary="e-mail", receipt_id="R-9", actor=OPERATOR,
-            now=timezone.now(),
-        )  # fmt: skip
-    assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
-    assert d.operation(job).receipt_id == "R-9"
+def test_a_cancel_and_a_send_in_the_same_instant_never_leave_cancelled_and_sent() -> None:
+    """Both want the job's lock: the cancel first means nothing is sent; the send first makes the cancel a request."""
+    for _ in range(5):
+        with FaultServer(answers(200, receipt("V-1"))) as erp:
+            d = Dispatching.make(erp.url, a_contract())
+            job = d.ready()
+            claim = d.claim(d.operation(job))
+            at_once(partial(sending.run, claim), partial(cancel, d, job))
+            sent = [r for r in erp.received if r]
+            assert (d.job_state(job), len(sent)) in (("CANCELLED", 0), ("CONFIRMED", 1))
 
 
-def test_attested_absence_fails_the_job_and_can_still_be_contradicted() -> None:
-    d, job = _unknown()
-    with acting(d.tenant_id):
-        locked, operation = lock_job_and_operation(d.operation(job).pk)
-        settling.settle_not_applied(
-            job=locked, operation=operation, summary="their letter", actor=OPERATOR, now=timezone.now()
-        )
-    assert states(d, job) == ("FAILED", ["NOT_APPLIED"])
-    with acting(d.tenant_id):
-        locked, operation = lock_job_and_operation(d.operation(job).pk)
-        settling.settle_confirmed(
-            job=locked, operation=operation, kind="statement", summary="line 3", receipt_id="", actor=OPERATOR,
-            now=timezone.now(),
-        )  # fmt: skip
-    assert states(d, job) == ("FAILED", ["NOT_APPLIED"])
-    assert "outcome.contradicted" in d.events(job)
-
-
-def test_an_order_to_send_again_is_refused_where_the_receiver_would_not_recognise_it() -> None:
-    d, job = _unknown()
-    before = d.events(job)
-    with acting(d.tenant_id):
-        locked, operation = lock_job_and_operation(d.operation(job).pk)
-        with pytest.raises(settling.WindowPassed):
-            settling.order_resubmission(job=locked, operation=operation, actor=OPERATOR, now=timezone.now())
-    assert d.events(job) == before
-
-
-def test_an_ordered_resubmission_goes_out_with_the_same_key_and_bytes() -> None:
-    with FaultServer(*[fin] * 3, answers(200, receipt("V-1"))) as erp:
-        d = Dispatching.make(erp.url, a_keyed_contract())
-        job = d.ready()
-        d.run(job)
-        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
-        with acting(d.tenant_id):
-            locked, operation = lock_job_and_operation(d.operation(job).pk)
-            settling.order_resubmission(job=locked, operation=operation, actor=OPERATOR, now=timezone.now())
-        assert states(d, job) == ("SUBMITTED", ["UNKNOWN"])
-        d.run(job)
-        assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
-        assert len(set(erp.received)) == 1
-
-
-def test_a_variance_can_be_accepted() -> None:
-    other = as_json({**RECEIPT, "fields": {"limit": "1.00"}})
-    with FaultServer(answers(200, other)) as erp:
+def test_a_cancel_that_stops_a_send_before_its_first_byte_ends_the_job() -> None:
+    """The submission is open and unmarked when the cancel arrives; the mark refuses, and nothing is left to wait for."""
+    with FaultServer() as erp:
         d = Dispatching.make(erp.url, a_contract())
-        job = d.ready()
-        d.run(job)
-    with acting(d.tenant_id):
-        locked, operation = lock_job_and_operation(d.operation(job).pk)
-        settling.accept_variance(
-            job=locked, operation=operation, summary="as agreed", actor=OPERATOR, now=timezone.now()
+        job = d.ready("V-1", "V-2")
+        operation = d.operations(job)[0]
+        send = open_submission(
+            claim=d.claim(operation), operation_id=operation.pk, objections=[], now=timezone.now()
         )
-    assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
-
-
-def test_a_person_can_only_ask_where_the_contract_has_a_look_up() -> None:
-    d, job = _unknown()
-    with pytest.raises(NothingToAsk):
-        look_up(
-            tenant_id=d.tenant_id, operation_id=d.operation(job).pk, person_id=d.world.operator.pk,
-            now=timezone.now(),
-        )  # fmt: skip
-
-
-def test_the_screens_read_everything_in_a_few_queries(django_assert_num_queries: object) -> None:
-    d, job = _unknown()
-    with reading(d.tenant_id):
-        with django_assert_num_queries(3):  # type: ignore[operator]
-            (view,) = operations_of(job)
-        assert [s.outcome for s in view.submissions] == ["unknown"]
-        assert view.terms[0].value == "no"
-        with django_assert_num_queries(3):  # type: ignore[operator]
-            (receiver,) = receivers()
-        assert (receiver.version, receiver.unsettled) == (2, 1)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://169.254.169.254/",
-        "http://2130706433/",
-        "http://[::ffff:127.0.0.1]/",
-        "http://10.1.1.1",
-        "file:///x",
-    ],
-)
-def test_a_receiver_that_points_inside_is_refused_when_it_is_saved(url: str) -> None:
-    d = Dispatching.make(URL, a_contract())
-    with pytest.raises(BadReceiver):
-        write_receiver(
-            tenant_id=d.tenant_id, name="x", title="X", base_url=url, person_id=d.admin.pk, now=timezone.now()
-        )
-    with reading(d.tenant_id):
-        assert not Receiver.objects.filter(name="x").exists()
-
-
-def test_a_contract_that_contradicts_itself_is_refused() -> None:
-    d = Dispatching.make(URL, a_contract())
-    with reading(d.tenant_id):
-        receiver_id = Receiver.objects.get().pk
-    terms = {**a_contract().model_dump(mode="json"), "automatic_resubmissions": 1}
-    with pytest.raises(BadContract, match="neither key nor lookup makes it safe"):
-        write_contract(
-            tenant_id=d.tenant_id, receiver_id=receiver_id, terms=terms, source="", person_id=d.admin.pk,
-            now=timezone.now(),
-        )  # fmt: skip
-
-
-def test_keys_fit_their_contract_and_never_look_like_numbers() -> None:
-    upper = a_keyed_contract(key_max_len=30, key_charset="upper")
-    keys = {upper.new_key() for _ in range(500)}
-    assert len(keys) == 500
-    assert all(len(k) == 30 and k.isupper() and "E" not in k and k[0].isalpha() for k in keys)
-    assert all(upper.takes_key(k) for k in keys)
-    assert not upper.takes_key("a" * 31)
-
-
-def test_the_window_is_counted_from_the_first_send_less_a_margin() -> None:
-    first = timezone.now()
-    assert a_keyed_contract().resubmit_safe_until(first) == first + timedelta(seconds=86_400 - 600)
-    assert (
-        a_keyed_contract(retention="unpublished", automatic_resubmissions=0).resubmit_safe_until(first)
-        is None
-    )
-    assert a_contract().resubmit_safe_until(first) is None
-
-
-def _unknown() -> tuple[Dispatching, Job]:
-    with FaultServer(fin) as erp:
-        d = Dispatching.make(erp.url, a_contract())
-        job = d.ready()
-        d.run(job)
-    assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
-    return d, job
-
-
-def _let_the_deadline_pass(d: Dispatching, job: Job) -> None:
-    as_owner(
-        "dispatch_submission",
-        "send_deadline_at = now() - interval '1 s' WHERE operation_id = %s",
-        [d.operation(job).pk],
-    )
-
-
-def _spoil(d: Dispatching, job: Job, what: str) -> None:
-    if what == "target":
-        with acting(d.tenant_id):
-            Receiver.objects.update(base_url="http://127.0.0.1:1")
-    if what == "bytes":
-        with reading(d.tenant_id):
-            proposed_id = Operation.objects.get(job=job).proposed_id
-        as_owner("approvals_proposedoperation", "body = 'other' WHERE id = %s", [proposed_id])
-
-
-def test_a_success_beyond_the_window_may_be_a_second_effect_and_is_not_confirmed() -> None:
-    unpublished = a_keyed_contract(retention="unpublished", automatic_resubmissions=0)
-    with FaultServer(fin, answers(200, receipt("V-1"))) as erp:
-        d = Dispatching.make(erp.url, unpublished)
-        job = d.ready()
-        d.run(job)
-        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
-        with acting(d.tenant_id):
-            locked, operation = lock_job_and_operation(d.operation(job).pk)
-            settling.order_resubmission(
-                job=locked, operation=operation, actor=OPERATOR, now=timezone.now(), beyond_window=True
-            )
-        d.run(job)
-        assert states(d, job) == ("NEEDS_RECONCILIATION", ["CONFLICTED"])
-    assert "operation.possible_duplicate" in d.events(job)
+        assert isinstance(send, Opened)
+        cancel(d, job)
+        assert states(d, job) == ("SUBMITTED", ["SUBMITTED", "WITHDRAWN"])
+        seen = exchange(send.request, send.contract.timeouts, barrier=barrier(send.sender))
+        sending.record_outcome(send, seen, OPERATOR)
+        assert states(d, job) == ("CANCELLED", ["WITHDRAWN", "WITHDRAWN"])
+        assert set(erp.received) <= {b""}
