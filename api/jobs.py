@@ -42,7 +42,7 @@ def submit(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         workflow=name,
         value=submissions.parse(request.body),
         submission_key=key,
-        person_id=request.user.pk,
+        person_id=int(request.user.pk or 0),
         source="API",
         now=timezone.now(),
     )

@@ -52,7 +52,8 @@ def problem(status: int, detail: str, *, errors: Sequence[Problem] = (), **more:
 def install(api: NinjaAPI) -> None:
     """Register the one mapping from exceptions to problems."""
 
-    def told(request: HttpRequest, error: Exception) -> HttpResponse:
+    def told(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
+        assert isinstance(error, Exception)
         return _problem_of(request, error)
 
     for kind in (

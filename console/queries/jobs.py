@@ -130,7 +130,7 @@ def page(chosen: Filter, now: datetime, *, before: int = 0, after: int = 0) -> P
             sign=sign_of_job(job),
             stands=stands.get(job.pk, ""),
             by=job.submitted_by.username,
-            cost=words.as_cost(job.cost),  # type: ignore[attr-defined]
+            cost=words.as_cost(job.cost),
         )
         for job in found
     )
@@ -229,8 +229,7 @@ def _at_approval(ids: Sequence[int], now: datetime) -> dict[int, str]:
         .order_by("pk")
     )
     return {
-        p.job_id: f"{p.signed or 0} of {p.quorum}, {left_words(p.expires_at, now)[0]}"  # type: ignore[attr-defined]
-        for p in open_proposals
+        p.job_id: f"{p.signed or 0} of {p.quorum}, {left_words(p.expires_at, now)[0]}" for p in open_proposals
     }
 
 

@@ -135,8 +135,8 @@ def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
             label=case.label,
             since=case.opened_at,
             until=case.due_at,
-            amount=case.amount,  # type: ignore[attr-defined]
-            currency=case.currency,  # type: ignore[attr-defined]
+            amount=case.amount,
+            currency=case.currency,
             late=case.due_at < now,
         )
         for case in rows
@@ -163,8 +163,8 @@ def _held(slug: str) -> Queue:
             workflow=workflow_title(job.workflow),
             label=job.label,
             since=job.held_at,
-            amount=job.amount,  # type: ignore[attr-defined]
-            currency=job.currency,  # type: ignore[attr-defined]
+            amount=job.amount,
+            currency=job.currency,
         )
         for job in rows
         if job.held_at is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Exists, OuterRef
 
@@ -31,7 +32,7 @@ def with_standing(jobs: TenantQuerySet[Job]) -> TenantQuerySet[Job]:
     """Jobs with the flags that `sign_of_job` reads."""
     items = WorkItem.objects.filter(job=OuterRef("pk"))
     operations = Operation.objects.filter(job=OuterRef("pk"))
-    return jobs.annotate(
+    annotated: Any = jobs.annotate(
         is_stuck=Exists(items.filter(state__in=[s.number for s in STUCK_ITEM_STATES])),
         is_backing_off=Exists(
             items.filter(state=ItemState.BACKING_OFF.number).exclude(stage__kind="machine")
@@ -41,6 +42,7 @@ def with_standing(jobs: TenantQuerySet[Job]) -> TenantQuerySet[Job]:
         is_conflicted=Exists(operations.filter(state=OperationState.CONFLICTED)),
         is_applied=Exists(operations.filter(state=OperationState.CONFIRMED)),
     )
+    return annotated  # type: ignore[no-any-return]
 
 
 def sign_of_job(job: Job) -> Sign:

@@ -126,13 +126,13 @@ def _figures(job: Job) -> dict[int, dict[str, Any]]:
             began=Min("started_at"),
             ended=Max("ended_at"),
             route=Max("route"),
-            cost=Sum("cost"),
+            spent=Sum("cost"),
             useless=Sum("cost", filter=~Q(outcome=AttemptOutcome.SUCCEEDED), default=Decimal(0)),
             useless_attempts=Count("pk", filter=~Q(outcome=AttemptOutcome.SUCCEEDED)),
         )
         .order_by()
     )
-    return {row["item__stage"]: row for row in rows}
+    return {row["item__stage"]: dict(row) for row in rows}
 
 
 def _steps(
@@ -153,7 +153,7 @@ def _steps(
                 attempts=row.get("attempts", 0),
                 route=row.get("route", ""),
                 took=row["ended"] - row["began"] if row else None,
-                cost=words.as_cost(row.get("cost")),
+                cost=words.as_cost(row.get("spent")),
                 here=stage.closed_at is None and job.state not in ENDED,
                 stage_id=stage.pk,
             )
@@ -167,7 +167,7 @@ def _steps(
             else Sign("WAITING", f"Waits for step {step.ordinal}")
         )
         steps.append(Step(number=step.ordinal + 1, title=step.title, sign=waits))
-    return steps
+    return sorted(steps, key=lambda step: step.number)
 
 
 def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
@@ -199,10 +199,12 @@ def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
 
 
 def _items(job: Job) -> list[WorkItem]:
-    """The first hundred items, in the order of the steps."""
+    """The first hundred items with something to tell, in the order of the steps: not what a fan-out did at once."""
     return list(
         WorkItem.objects.filter(job=job)
         .exclude(stage__kind=StageKind.MACHINE)
+        .exclude(stage__kind=StageKind.EACH, state=ItemState.SUCCEEDED.number, attempts=1)
+        .exclude(stage__kind=StageKind.EACH, state=ItemState.READY.number, attempts=0)
         .select_related("stage")
         .order_by("stage__ordinal", "ordinal", "pk")[:LISTED]
     )
@@ -234,7 +236,7 @@ def item_row(item: WorkItem, attempts: tuple[Attempt, ...], definition: Workflow
 
 
 def _costs(figures: dict[int, dict[str, Any]]) -> Costs:
-    total = sum((row["cost"] for row in figures.values()), Decimal(0))
+    total = sum((row["spent"] for row in figures.values()), Decimal(0))
     useless = sum((row["useless"] for row in figures.values()), Decimal(0))
     share = useless / total * 300 if total else Decimal(0)
     return Costs(

@@ -13,7 +13,7 @@ from web.htmx import render_fragment
 
 def front(request: HttpRequest) -> HttpResponse:
     """To the one organisation of a person; a choice where there are several, and a clear page where there is none."""
-    belongings = tenants_of(request.user.pk)
+    belongings = tenants_of(int(request.user.pk or 0))
     if len(belongings) == 1:
         return redirect("home", belongings[0].slug)
     return render(request, "console/front.html", {"belongings": belongings})

@@ -15,7 +15,7 @@ from console.links import link
 from console.words import in_words
 from workflows import registry, submissions
 from workflows.actions.submit import ReferenceTaken, SubmissionKeyReused, submit_job
-from workflows.authoring import Workflow
+from workflows.authoring import Problem, Workflow
 
 
 @tenant_page(Role.SUBMITTER)
@@ -68,7 +68,7 @@ def _definition(name: str) -> Workflow:
         raise Http404(str(error)) from error
 
 
-def _try_shape(definition: Workflow, form: SubmitForm) -> list[submissions.Problem]:
+def _try_shape(definition: Workflow, form: SubmitForm) -> list[Problem]:
     form.full_clean()
     try:
         submissions.check(definition, form.value())
@@ -92,6 +92,8 @@ def _form(
     context = {
         "workflow": definition,
         "workflow_title": definition.title or in_words(definition.name),
+        # Titles only: a step can be called, and a template calls what can be.
+        "steps": ", ".join(step.title.lower() for step in definition.steps),
         "form": form,
         "submission_key": key or form["submission_key"].value() or new_key(),
         "wrong": wrong,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from datetime import datetime, timedelta
@@ -102,15 +103,17 @@ def make_receiver(tenant: Tenant, title: str = "Astrel ERP", contract: Contract 
         return receiver
 
 
-def make_proposal(tenant: Tenant, job_id: int, person: Person, title: str = "Order twelve chairs") -> Proposal:
-    """An open proposal of a job that is PROPOSED or further, and nothing else of it."""
+def make_proposal(
+    tenant: Tenant, job_id: int, person: Person, title: str = "Order twelve chairs"
+) -> Proposal:
+    """An open proposal of a VALIDATED job, as it is before the job moves on."""
     now = timezone.now()
     with acting(tenant.pk):
         policy, _ = Policy.objects.get_or_create(
             tenant=tenant, name="orders", revision=1, defaults={"created_at": now, "created_by": "test"}
         )
         return Proposal.objects.create(
-            tenant=tenant, job_id=job_id, number=1, title=title, document="{}", digest="9f" * 32, policy=policy,
+            tenant=tenant, job_id=job_id, number=1, title=title, document="{}", digest=hashlib.sha256(b"{}").hexdigest(), policy=policy,
             quorum=1, amount=Decimal("1250.00"), currency="EUR", initiator=person, frozen_at=now,
             expires_at=now + timedelta(hours=2),
         )  # fmt: skip
@@ -126,7 +129,7 @@ def make_operation(
         proposed = ProposedOperation.objects.create(
             tenant=tenant, proposal=proposal, ordinal=1, operation_key=key, receiver=receiver.name,
             contract_version=1, record="V-1", title="Update vendor V-1", method="PUT", target="http://127.0.0.1:1/v",
-            body=b"{}", body_digest="ab" * 32,
+            body=b"{}", body_digest=hashlib.sha256(b"{}").hexdigest(),
         )  # fmt: skip
         contract = ReceiverContract.objects.get(receiver=receiver)
         return Operation.objects.create(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -67,7 +69,12 @@ def test_an_outsider_gets_the_404_of_an_unknown_address(tenant: Tenant, submitte
     outsider = as_person(make_person(make_tenant(), *Role))
     hidden, unknown = outsider.get(url), outsider.get(url.replace(tenant.slug, "no-such-tenant"))
     assert (hidden.status_code, unknown.status_code) == (404, 404)
-    assert hidden.content.replace(tenant.slug.encode(), b"") == unknown.content.replace(b"no-such-tenant", b"")
+    assert same(hidden.content.decode(), tenant.slug) == same(unknown.content.decode(), "no-such-tenant")
+
+
+def same(html: str, slug: str) -> str:
+    """A page without its address, its moment and its CSRF token."""
+    return re.sub(r'"X-CSRFToken": "\w+"|data-now="[^"]+"|value="\w{64}"', "", html.replace(slug, ""))
 
 
 def test_a_member_finds_no_job_of_another_tenant(tenant: Tenant, submitter: Person) -> None:
@@ -106,14 +113,13 @@ def fill(tenant: Tenant, submitter: Person) -> int:
     """A job that has something in every part of its page."""
     job_id = make_job(tenant, submitter)
     make_fan(tenant, job_id, [ItemState.SUCCEEDED, ItemState.BACKING_OFF, ItemState.EXHAUSTED])
-    move(tenant, job_id, "VALIDATED", "PROPOSED")
-    proposal = make_proposal(tenant, job_id, submitter)
-    make_operation(tenant, proposal, make_receiver(tenant))
-    move(tenant, job_id, "AWAITING_APPROVAL")
+    move(tenant, job_id, "VALIDATED")
+    make_operation(tenant, make_proposal(tenant, job_id, submitter), make_receiver(tenant))
+    move(tenant, job_id, "PROPOSED", "AWAITING_APPROVAL")
     return job_id
 
 
-@pytest.mark.parametrize(("name", "count"), [("home", 0), ("jobs", 0), ("receivers", 0)])
+@pytest.mark.parametrize(("name", "count"), [("home", 24), ("jobs", 16), ("receivers", 14)])
 def test_a_list_costs_the_same_at_one_and_at_three_rows(
     tenant: Tenant, submitter: Person, name: str, count: int
 ) -> None:
@@ -130,9 +136,8 @@ def test_a_job_costs_the_same_at_three_and_at_six_items(tenant: Tenant, submitte
     small = fill(tenant, submitter)
     large = make_job(tenant, submitter)
     make_fan(tenant, large, [ItemState.SUCCEEDED, ItemState.BACKING_OFF, ItemState.EXHAUSTED] * 2)
-    move(tenant, large, "VALIDATED", "PROPOSED")
+    move(tenant, large, "VALIDATED")
     make_operation(tenant, make_proposal(tenant, large, submitter), make_receiver(tenant))
-    move(tenant, large, "AWAITING_APPROVAL")
-    assert (queries_of(client, link("job", tenant.slug, small)), queries_of(client, link("job", tenant.slug, large))) == (0, 0)
-
-
+    move(tenant, large, "PROPOSED", "AWAITING_APPROVAL")
+    counted = [queries_of(client, link("job", tenant.slug, job_id)) for job_id in (small, large)]
+    assert counted == [35, 35]
