@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 from django.utils import timezone
 
-from access.roles import Actor, ActorKind
 from access.tenancy import acting, reading
 from dispatch import sending, settling
 from dispatch.fates import Fate, fates
@@ -33,7 +32,6 @@ from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
-OPERATOR = Actor(ActorKind.OPERATOR, "ops", 1)
 
 
 def receipt(record: str) -> bytes:
@@ -99,7 +97,7 @@ def test_a_part_that_was_applied_needs_a_person_who_can_go_on_or_close() -> None
         assert d.events(job)[-1] == "outcome.partial"
         with acting(d.tenant_id):
             locked, _ = lock_job_and_operation(d.operation(job).pk)
-            settling.close_partly_applied(job=locked, actor=OPERATOR, now=timezone.now(), why="enough")
+            settling.close_partly_applied(job=locked, actor=d.operator, now=timezone.now(), why="enough")
         assert states(d, job) == ("FAILED", ["CONFIRMED", "REFUSED", "WITHDRAWN"])
     with reading(d.tenant_id):
         assert [f.fate for f in fates(job)] == [Fate.STANDS, Fate.STOPPED, Fate.STOPPED]
@@ -231,6 +229,6 @@ def test_a_cancel_that_stops_a_send_before_its_first_byte_ends_the_job() -> None
         cancel(d, job)
         assert states(d, job) == ("SUBMITTED", ["SUBMITTED", "WITHDRAWN"])
         seen = exchange(send.request, send.contract.timeouts, barrier=barrier(send.sender))
-        sending.record_outcome(send, seen, OPERATOR)
+        sending.record_outcome(send, seen, d.operator)
         assert states(d, job) == ("CANCELLED", ["WITHDRAWN", "WITHDRAWN"])
         assert set(erp.received) <= {b""}

@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from access.roles import Actor, ActorKind
 from access.tenancy import reading
 from dispatch.actions.receivers import (
     BadContract,
@@ -33,7 +32,6 @@ from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
-OPERATOR = Actor(ActorKind.OPERATOR, "ops", 1)
 
 
 def receipt(record: str) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from access.roles import Actor, ActorKind
 from access.tenancy import acting, reading
 from dispatch import settling
 from dispatch.actions.look_up import NothingToAsk, look_up
@@ -24,7 +23,6 @@ from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
-OPERATOR = Actor(ActorKind.OPERATOR, "ops", 1)
 
 
 def receipt(record: str) -> bytes:
@@ -49,7 +47,7 @@ def test_an_operator_confirms_with_a_receipt() -> None:
     with acting(d.tenant_id):
         locked, operation = lock_job_and_operation(d.operation(job).pk)
         settling.settle_confirmed(
-            job=locked, operation=operation, kind="receipt", summary="e-mail", receipt_id="R-9", actor=OPERATOR,
+            job=locked, operation=operation, kind="receipt", summary="e-mail", receipt_id="R-9", actor=d.operator,
             now=timezone.now(),
         )  # fmt: skip
     assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
@@ -61,13 +59,13 @@ def test_attested_absence_fails_the_job_and_can_still_be_contradicted() -> None:
     with acting(d.tenant_id):
         locked, operation = lock_job_and_operation(d.operation(job).pk)
         settling.settle_not_applied(
-            job=locked, operation=operation, summary="their letter", actor=OPERATOR, now=timezone.now()
+            job=locked, operation=operation, summary="their letter", actor=d.operator, now=timezone.now()
         )
     assert states(d, job) == ("FAILED", ["NOT_APPLIED"])
     with acting(d.tenant_id):
         locked, operation = lock_job_and_operation(d.operation(job).pk)
         settling.settle_confirmed(
-            job=locked, operation=operation, kind="statement", summary="line 3", receipt_id="", actor=OPERATOR,
+            job=locked, operation=operation, kind="statement", summary="line 3", receipt_id="", actor=d.operator,
             now=timezone.now(),
         )  # fmt: skip
     assert states(d, job) == ("FAILED", ["NOT_APPLIED"])
@@ -80,7 +78,7 @@ def test_an_order_to_send_again_is_refused_where_the_receiver_would_not_recognis
     with acting(d.tenant_id):
         locked, operation = lock_job_and_operation(d.operation(job).pk)
         with pytest.raises(settling.WindowPassed):
-            settling.order_resubmission(job=locked, operation=operation, actor=OPERATOR, now=timezone.now())
+            settling.order_resubmission(job=locked, operation=operation, actor=d.operator, now=timezone.now())
     assert d.events(job) == before
 
 
@@ -92,7 +90,7 @@ def test_an_ordered_resubmission_goes_out_with_the_same_key_and_bytes() -> None:
         assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
         with acting(d.tenant_id):
             locked, operation = lock_job_and_operation(d.operation(job).pk)
-            settling.order_resubmission(job=locked, operation=operation, actor=OPERATOR, now=timezone.now())
+            settling.order_resubmission(job=locked, operation=operation, actor=d.operator, now=timezone.now())
         assert states(d, job) == ("SUBMITTED", ["UNKNOWN"])
         d.run(job)
         assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
@@ -108,7 +106,7 @@ def test_a_variance_can_be_accepted() -> None:
     with acting(d.tenant_id):
         locked, operation = lock_job_and_operation(d.operation(job).pk)
         settling.accept_variance(
-            job=locked, operation=operation, summary="as agreed", actor=OPERATOR, now=timezone.now()
+            job=locked, operation=operation, summary="as agreed", actor=d.operator, now=timezone.now()
         )
     assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
 
@@ -144,7 +142,7 @@ def test_a_success_beyond_the_window_may_be_a_second_effect_and_is_not_confirmed
         with acting(d.tenant_id):
             locked, operation = lock_job_and_operation(d.operation(job).pk)
             settling.order_resubmission(
-                job=locked, operation=operation, actor=OPERATOR, now=timezone.now(), beyond_window=True
+                job=locked, operation=operation, actor=d.operator, now=timezone.now(), beyond_window=True
             )
         d.run(job)
         assert states(d, job) == ("NEEDS_RECONCILIATION", ["CONFLICTED"])

@@ -12,7 +12,7 @@ import psycopg
 from django.utils import timezone
 
 from access.models import Person
-from access.roles import WORKER, Role
+from access.roles import WORKER, Actor, ActorKind, Role
 from access.tenancy import acting, reading
 from dispatch import sending
 from dispatch.actions.receivers import keep_contract
@@ -138,7 +138,12 @@ class Dispatching:
     def events(self, job: Job) -> list[str]:
         with reading(self.tenant_id):
             rows = JournalEntry.objects.filter(job_id=job.pk).order_by("sequence")
-            return list(rows.values_list("event", flat=True))
+            # Rooms above note their own beside it.
+            return [e for e in rows.values_list("event", flat=True) if not e.startswith("case.")]
+
+    @property
+    def operator(self) -> Actor:
+        return Actor(ActorKind.OPERATOR, self.world.operator.username, self.world.operator.pk)
 
     def fresh(self, job: Job) -> Job:
         """The job's row as it is now."""
