@@ -18,12 +18,17 @@ SELECT 1 FROM workflows_worker WHERE id = %s AND ended_at IS NULL AND lease_unti
 """
 """First in every batch: while it is held nobody can end this worker, so claims cannot be left to a dead one."""
 
-LOCK_JOBS_SHARED = "SELECT id, state FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR SHARE"
-LOCK_JOBS = "SELECT id, state FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+_LEASE_LIVES = """EXISTS (
+    SELECT FROM workflows_worker k
+    WHERE k.id = %(worker)s AND k.ended_at IS NULL AND k.lease_until > clock_timestamp())"""
+
+LOCK_JOBS_SHARED = "SELECT id FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR SHARE"
+LOCK_JOBS = "SELECT id FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 
 CLAIM = f"""
 WITH RECURSIVE lanes AS (
-  (SELECT lane_id FROM workflows_workitem WHERE state = {READY} AND lane_id > %(cursor)s ORDER BY lane_id LIMIT 1)
+  (SELECT lane_id FROM workflows_workitem WHERE state = {READY} AND lane_id > %(cursor)s AND {_LEASE_LIVES}
+   ORDER BY lane_id LIMIT 1)
   UNION ALL
   SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE w.state = {READY} AND w.lane_id > lanes.lane_id
           ORDER BY w.lane_id LIMIT 1)
@@ -68,6 +73,7 @@ u AS (
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
   FROM d
   WHERE i.id = d.id AND i.state = {RUNNING} AND i.claim_no = d.claim_no AND i.worker_id = %(worker)s
+    AND {_LEASE_LIVES}
   RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.claim_no, d.outcome, d.output, d.digest, d.error_class,
     d.error_message, d.route, d.tokens_in, d.tokens_out, d.cost, d.ended_at),
 c AS (
@@ -96,21 +102,26 @@ FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(numbers)s::smallint[], %(cla
 AS d(id, claim_no, number, error_class, error_message, route, tokens_in, tokens_out, cost, started_at, ended_at)
 JOIN workflows_workitem i ON i.id = d.id
 WHERE NOT EXISTS (SELECT FROM workflows_attempt a
-                  WHERE a.item_id = d.id AND a.claim_no = d.claim_no AND a.worker_name = %(name)s::text)
+                  WHERE a.item_id = d.id AND a.claim_no = d.claim_no AND a.worker_name = %(name)s::text
+                    AND a.outcome NOT IN ('lease lost', 'worker died'))
 """
+"""Once for each result; what a takeover wrote in the worker's name about the same claim is another fact."""
 
 ALREADY_SAVED = """
 SELECT a.item_id, a.claim_no FROM workflows_attempt a
 JOIN unnest(%s::bigint[], %s::int[]) AS d(id, claim_no) ON a.item_id = d.id AND a.claim_no = d.claim_no
-WHERE a.worker_name = %s
+WHERE a.worker_name = %s AND a.outcome NOT IN ('lease lost', 'worker died')
 """
 """After a commit whose answer was lost: which results are saved after all."""
 
 OPEN_NEXT = f"""
 WITH n AS (
-  SELECT * FROM unnest(%(jobs)s::bigint[], %(tenants)s::bigint[], %(stages)s::bigint[], %(digests)s::text[],
-    %(lanes)s::bigint[], %(names)s::text[], %(ordinals)s::int[], %(kinds)s::text[], %(limits)s::smallint[])
-  AS t(job_id, tenant_id, stage_id, digest, lane_id, name, ordinal, kind, attempts_limit)),
+  SELECT t.* FROM unnest(%(items)s::bigint[], %(claims)s::int[], %(jobs)s::bigint[], %(tenants)s::bigint[],
+    %(stages)s::bigint[], %(digests)s::text[], %(lanes)s::bigint[], %(names)s::text[], %(ordinals)s::int[],
+    %(kinds)s::text[], %(limits)s::smallint[])
+  AS t(item_id, claim_no, job_id, tenant_id, stage_id, digest, lane_id, name, ordinal, kind, attempts_limit)
+  JOIN workflows_workitem i ON i.id = t.item_id AND i.claim_no = t.claim_no AND i.state = {SUCCEEDED}
+  JOIN workflows_job j ON j.id = t.job_id AND j.state = 'VALIDATED'),
 closed AS (
   UPDATE workflows_stage s SET closed_at = clock_timestamp(), digest = n.digest FROM n
   WHERE s.id = n.stage_id AND s.closed_at IS NULL RETURNING s.job_id),
@@ -124,6 +135,7 @@ SELECT n.tenant_id, n.job_id, opened.id, '1', 1, n.lane_id,
   coalesce((SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND x.state = {READY}), 0),
   {READY}, 0, n.attempts_limit, 0
 FROM opened JOIN n USING (job_id)
+RETURNING job_id
 """
 """A single step's successor is opened in the batch itself, its job locked; other stages by the advancer."""
 
