@@ -5,11 +5,13 @@ class ReconciliationConfig(AppConfig):
     name = "reconciliation"
 
     def ready(self) -> None:
+        from access import database_objects
         from dispatch import deriving
-        from reconciliation import listening, reviewing, waiting
+        from reconciliation import database, listening, reviewing, waiting
         from workflows import hooks
         from workflows.states import ENDED, JobState
 
+        database_objects.register("reconciliation", database.statements)
         for event, hook in (
             ("retry.exhausted", listening.item_stopped),
             ("item.refused", listening.item_stopped),

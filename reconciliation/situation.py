@@ -170,7 +170,7 @@ def _doubt(operation: Operation) -> Doubt:
         submissions=submissions,
         observations=tuple(Observation.objects.filter(operation=operation).order_by("seen_at", "pk")),
         safe_until=safe_until(operation, first) if first is not None else None,
-        sender_lives=any(_may_still_send(s) for s in submissions),
+        sender_lives=any(may_still_send(s) for s in submissions),
     )
 
 
@@ -190,7 +190,7 @@ def _first_mark(submissions: tuple[Submission, ...]) -> datetime | None:
     return min((s.may_have_been_sent_at for s in submissions if s.may_have_been_sent_at), default=None)
 
 
-def _may_still_send(submission: Submission) -> bool:
+def may_still_send(submission: Submission) -> bool:
     """Marked, given up on without the sender's own word, and the sender's session still lives."""
     if submission.may_have_been_sent_at is None:
         return False

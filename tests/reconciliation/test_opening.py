@@ -18,7 +18,7 @@ from reconciliation.kinds import KINDS
 from reconciliation.models import Case, CaseKind
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import RECEIPT, a_contract, a_keyed_contract, as_engine, as_json
-from tests.reconciliation.world import SHORT, Desk, now
+from tests.reconciliation.world import PATIENT, Desk, now
 from workflows import hooks
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import release_job
@@ -98,6 +98,17 @@ def test_the_database_keeps_one_open_case_a_question(desk: Desk) -> None:
         )
 
 
+def test_the_database_keeps_an_answer_as_it_was_given(desk: Desk) -> None:
+    job = desk.world.job()
+    case = desk.happens(job, "proposal.expired")
+    cancel_job(tenant_id=desk.tenant_id, job_id=job.pk, person_id=desk.admin.pk, reason="enough", now=now())
+    closed = desk.fresh(case)
+    for changes in ({"resolution": "other"}, {"resolved_at": None, "resolution": ""}, {"version": 9}):
+        with pytest.raises(IntegrityError, match="is answered"), acting(desk.tenant_id):
+            Case.objects.filter(pk=case.pk).update(**changes)
+    assert desk.fresh(case).resolution == closed.resolution
+
+
 @pytest.mark.parametrize(
     ("event", "evidence", "kind", "words"),
     [
@@ -133,7 +144,7 @@ def test_who_can_propose_again_is_named(desk: Desk) -> None:
 def two_in_doubt(erp: FaultServer) -> tuple[Desk, Job]:
     """Two operations that do not wait for each other; the first one's resubmission is answered by nothing, too."""
     erp.then(fin, fin)
-    desk = Desk.make(erp.url, a_keyed_contract(timeouts=SHORT, automatic_resubmissions=1))
+    desk = Desk.make(erp.url, a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=1))
     job, _ = desk.unknown("V-1", "V-2", independent=True)
     return desk, job
 
@@ -147,7 +158,9 @@ def test_an_unknown_outcome_is_one_case_for_each_operation_in_doubt(erp: FaultSe
 
 
 def test_a_case_is_due_before_the_key_is_forgotten(erp: FaultServer) -> None:
-    contract = a_keyed_contract(timeouts=SHORT, automatic_resubmissions=0, retention=3600, retention_margin=0)
+    contract = a_keyed_contract(
+        timeouts=PATIENT, automatic_resubmissions=0, retention=3600, retention_margin=0
+    )
     desk = Desk.make(erp.url, contract)
     job, case = desk.unknown()
     assert case.due_at == desk.sending.operation(job).resubmit_safe_until
@@ -155,7 +168,7 @@ def test_a_case_is_due_before_the_key_is_forgotten(erp: FaultServer) -> None:
 
 def test_a_part_that_was_refused_makes_the_job_partly_applied() -> None:
     with FaultServer(OK, answers(422)) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown("V-1", "V-2", "V-3")
     assert (case.kind, desk.page(case).state_words) == ("partial", "Partly applied")
     assert case.operation_id == desk.sending.operations(job)[1].pk
@@ -164,14 +177,14 @@ def test_a_part_that_was_refused_makes_the_job_partly_applied() -> None:
 
 def test_a_key_mismatch_opens_its_own_case(erp: FaultServer) -> None:
     erp.then(answers(422, as_json({"code": "key_reused"})))
-    desk = Desk.make(erp.url, a_keyed_contract(timeouts=SHORT))
+    desk = Desk.make(erp.url, a_keyed_contract(timeouts=PATIENT))
     job, _ = desk.unknown()
     assert sorted(c.kind for c in desk.cases(job)) == ["key mismatch", "unknown outcome"]
 
 
 def test_a_send_that_cannot_help_is_blocked() -> None:
     with FaultServer(answers(401)) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown()
     assert (case.kind, desk.sending.job_state(job)) == ("send blocked", "READY_TO_COMMIT")
     assert "answered 401" in case.title
@@ -188,7 +201,7 @@ def test_an_exhausted_sending_machine_is_a_blocked_send(desk: Desk) -> None:
 
 def test_a_cancelled_job_with_an_effect_keeps_a_case(erp: FaultServer) -> None:
     with FaultServer(OK, fin) as other:
-        desk = Desk.make(other.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(other.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown("V-1", "V-2")
         cancel_job(tenant_id=desk.tenant_id, job_id=job.pk, person_id=desk.admin.pk, reason="stop", now=now())
         from reconciliation.actions.outcomes import confirm_not_applied
@@ -208,7 +221,7 @@ def test_evidence_against_an_ended_job_opens_a_case_and_moves_nothing(erp: Fault
     from dispatch.proofs import take_as_applied
     from dispatch.settling import settle_not_applied
 
-    desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+    desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
     job, first = desk.unknown()
     with acting(desk.tenant_id):
         locked = lock_job(job.pk)
@@ -229,7 +242,7 @@ def test_late_evidence_closes_the_case_by_itself(erp: FaultServer) -> None:
     from dispatch.moving import observe
     from dispatch.proofs import take_as_applied
 
-    desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+    desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
     job, case = desk.unknown()
     with acting(desk.tenant_id):
         locked = lock_job(job.pk)

@@ -8,14 +8,17 @@ from datetime import timedelta
 import pytest
 
 from access.refusals import NotPermitted
+from access.tenancy import reading
+from dispatch.models import Submission
 from reconciliation.actions.outcomes import accept_conflict, confirm_not_applied, look_up, resubmit_same_key
 from reconciliation.actions.receipts import DoesNotMatch, confirm_with_receipt
 from reconciliation.actions.seconding import SecondIsTheAsker, decline, second, withdraw_request
 from reconciliation.actions.working import EvidenceMissing, NotAllowedNow, StaleCase
 from reconciliation.kinds import VerbName
+from reconciliation.situation import may_still_send
 from tests.dispatch.faults import FaultServer, answers, fin
-from tests.dispatch.world import RECEIPT, a_contract, a_keyed_contract, a_lookup_contract, as_json
-from tests.reconciliation.world import SHORT, Desk, now, receipt
+from tests.dispatch.world import RECEIPT, a_contract, a_keyed_contract, a_lookup_contract, as_json, end_worker
+from tests.reconciliation.world import PATIENT, Desk, now, receipt
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answers(200, as_json(RECEIPT))
@@ -29,11 +32,11 @@ def erp() -> Iterator[FaultServer]:
 
 
 def neither(erp: FaultServer) -> Desk:
-    return Desk.make(erp.url, a_contract(timeouts=SHORT))
+    return Desk.make(erp.url, a_contract(timeouts=PATIENT))
 
 
 def keyed(erp: FaultServer, **changes: object) -> Desk:
-    return Desk.make(erp.url, a_keyed_contract(timeouts=SHORT, automatic_resubmissions=0, **changes))
+    return Desk.make(erp.url, a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0, **changes))
 
 
 def test_a_receipt_that_agrees_confirms_the_operation_and_closes_the_case(erp: FaultServer) -> None:
@@ -121,7 +124,7 @@ def test_only_an_operator_resolves(erp: FaultServer) -> None:
 
 def test_a_lookup_that_finds_it_settles_the_case_by_evidence() -> None:
     with FaultServer(fin, answers(500), answers(500), OK) as erp:
-        desk = Desk.make(erp.url, a_lookup_contract(proves_after=None, timeouts=SHORT))
+        desk = Desk.make(erp.url, a_lookup_contract(proves_after=None, timeouts=PATIENT))
         job, case = desk.unknown()
         seen = desk.act(look_up, case)
         assert (seen.found, seen.proves, seen.resolved) == ("applied", True, True)
@@ -132,7 +135,7 @@ def test_a_lookup_that_finds_it_settles_the_case_by_evidence() -> None:
 
 def test_a_lookup_that_finds_nothing_settles_nothing_where_absence_is_no_proof() -> None:
     with FaultServer(fin, *[ABSENT] * 3) as erp:
-        desk = Desk.make(erp.url, a_lookup_contract(proves_after=None, timeouts=SHORT))
+        desk = Desk.make(erp.url, a_lookup_contract(proves_after=None, timeouts=PATIENT))
         job, case = desk.unknown()
         seen = desk.act(look_up, case)
         assert (seen.found, seen.proves, seen.resolved) == ("absent", False, False)
@@ -281,7 +284,7 @@ def test_a_cancel_request_stands_in_the_way_of_sending_again(erp: FaultServer) -
 def test_a_difference_is_accepted_by_two_people() -> None:
     other = answers(200, as_json({**RECEIPT, "fields": {"limit": "1.00"}}))
     with FaultServer(other) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown()
     assert (case.kind, desk.page(case).state_words) == ("conflicted", "Answer differs")
     with pytest.raises(EvidenceMissing):
@@ -345,3 +348,25 @@ def test_the_late_comer_is_told_who_resolved_it_and_how(erp: FaultServer) -> Non
     assert desk.anna.username in str(refused.value)
     assert "applied, by receipt" in str(refused.value)
     assert desk.snapshot(job) == before
+
+
+def test_a_marked_send_whose_sender_still_lives_is_not_sent_again_by_a_person() -> None:
+    """The worker is given up on after its time to send, but its session lives: suspended, it could wake up and send."""
+    with FaultServer(fin) as erp:
+        desk = neither(erp)
+        job, _ = desk.unknown()
+    (sent,) = desk.sending.submissions(job)
+    with reading(desk.tenant_id):
+        assert not may_still_send(sent)
+        given_up_on = Submission(
+            may_have_been_sent_at=sent.may_have_been_sent_at,
+            closed_at=sent.closed_at,
+            outcome="unknown",
+            fault=f"{sent.worker_name} stopped after bytes may have left",
+            worker_name=sent.worker_name,
+            worker_id=sent.worker_id,
+        )
+        assert may_still_send(given_up_on)
+    end_worker(desk.sending.worker)
+    with reading(desk.tenant_id):
+        assert not may_still_send(given_up_on)

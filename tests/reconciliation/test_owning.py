@@ -13,7 +13,7 @@ from reconciliation.actions.working import EvidenceMissing, StaleCase
 from reconciliation.models import Case
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
-from tests.reconciliation.world import SHORT, Desk, now
+from tests.reconciliation.world import PATIENT, Desk, now
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -87,7 +87,7 @@ def test_a_snooze_needs_a_reason_and_an_end(desk: Desk) -> None:
 
 def test_a_snooze_never_passes_the_time_in_which_the_key_is_safe() -> None:
     with FaultServer(fin) as erp:
-        contract = a_keyed_contract(timeouts=SHORT, automatic_resubmissions=0, retention=7200)
+        contract = a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0, retention=7200)
         desk = Desk.make(erp.url, contract)
         _, case = desk.unknown()
     with pytest.raises(SnoozeTooLong, match="recognises the key"):

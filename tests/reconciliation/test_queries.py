@@ -18,7 +18,7 @@ from reconciliation.locks import NoSuchCase
 from reconciliation.queries import CaseRow, QueueCounts, case_page, cases_of, open_cases, queue_counts
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
-from tests.reconciliation.world import SHORT, Desk, now
+from tests.reconciliation.world import PATIENT, Desk, now
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,7 +105,7 @@ def test_a_case_of_another_tenant_is_not_there(desk: Desk) -> None:
 
 def test_the_screen_says_what_is_known_what_is_not_and_what_may_be_done() -> None:
     with FaultServer(fin) as erp:
-        contract = a_keyed_contract(timeouts=SHORT, automatic_resubmissions=0)
+        contract = a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0)
         desk = Desk.make(erp.url, contract)
         job, case = desk.unknown(amount="4800.00", currency="EUR")
     page = desk.page(case)
@@ -145,7 +145,7 @@ def test_who_may_not_act_sees_why(desk: Desk) -> None:
 
 def test_a_pending_request_is_shown_to_who_may_answer_it() -> None:
     with FaultServer(fin) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         _, case = desk.unknown()
         case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
         desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")

@@ -16,7 +16,7 @@ from tests.approvals.world import at_once
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.test_opening import stuck
-from tests.reconciliation.world import SHORT, Desk, receipt
+from tests.reconciliation.world import PATIENT, Desk, receipt
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,7 +30,7 @@ def test_of_two_opposite_answers_one_wins_and_nothing_is_sent() -> None:
     """
     winners: set[str] = set()
     with FaultServer(*[fin] * ROUNDS) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         rounds = [desk.unknown(f"V-{number}") for number in range(ROUNDS)]
         for number, (job, opened) in enumerate(rounds):
             case = desk.once_allowed(opened, VerbName.CONFIRM_NOT_APPLIED)
@@ -59,7 +59,7 @@ def test_of_two_opposite_answers_one_wins_and_nothing_is_sent() -> None:
 def test_a_receipt_and_the_order_to_send_again_do_not_both_count() -> None:
     """ "It happened" and "send it again" released together: one of them, never both."""
     with FaultServer(*[fin] * 5) as erp:
-        desk = Desk.make(erp.url, a_keyed_contract(timeouts=SHORT, automatic_resubmissions=0))
+        desk = Desk.make(erp.url, a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0))
         for number in range(5):
             job, opened = desk.unknown(f"V-{number}")
             case = desk.once_allowed(opened, VerbName.RESUBMIT)
@@ -77,7 +77,7 @@ def test_a_receipt_and_the_order_to_send_again_do_not_both_count() -> None:
 def test_a_request_is_seconded_once() -> None:
     """Two people second the same request together."""
     with FaultServer(fin) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, opened = desk.unknown()
         case = desk.once_allowed(opened, VerbName.CONFIRM_NOT_APPLIED)
         desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")

@@ -14,7 +14,7 @@ from reconciliation.models import CaseKind
 from tests.dispatch.faults import FaultServer, answers
 from tests.dispatch.world import RECEIPT, a_contract, as_json
 from tests.reconciliation.test_opening import stuck
-from tests.reconciliation.world import SHORT, Desk, now
+from tests.reconciliation.world import PATIENT, Desk, now
 from workflows.models import Job
 from workflows.states import ItemState
 
@@ -80,7 +80,7 @@ def test_giving_up_fails_the_job_and_closes_all_of_its_cases(desk: Desk) -> None
 
 def test_a_blocked_send_that_is_given_up_is_never_sent() -> None:
     with FaultServer(answers(401)) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown()
         done = desk.act(give_up, case, reason="no credentials")
     assert (done.job_state, desk.sending.operation(job).state) == ("FAILED", "WITHDRAWN")
@@ -88,7 +88,7 @@ def test_a_blocked_send_that_is_given_up_is_never_sent() -> None:
 
 def test_going_on_sends_what_was_blocked_once_it_is_put_right() -> None:
     with FaultServer(answers(401), OK) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown()
         with pytest.raises(EvidenceMissing):
             desk.act(go_on, case, reason="")
@@ -101,7 +101,7 @@ def test_going_on_sends_what_was_blocked_once_it_is_put_right() -> None:
 
 def test_stopping_here_keeps_what_was_applied_and_says_the_fate_of_each() -> None:
     with FaultServer(OK, answers(422)) as erp:
-        desk = Desk.make(erp.url, a_contract(timeouts=SHORT))
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown("V-1", "V-2", "V-3")
         with pytest.raises(NotAllowedNow, match="not made"):
             desk.act(go_on, case, reason="try")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from django.utils import timezone
 
 from access.models import Person
@@ -21,13 +23,13 @@ from reconciliation.queries import CasePage, case_page
 from reconciliation.verbs import Verb
 from tests.approvals.world import World, draft, operation
 from tests.dispatch.world import BODY, Dispatching
-from tests.support import eventually, make_person
+from tests.support import make_person
 from workflows import journal
 from workflows.locks import lock_job
 from workflows.models import Job, JournalEntry, WorkItem
 
-SHORT = Timeouts(connect=5, read=5, write=5, send_window=0.8)
-"""The least time in which a send may begin; what waits for its end waits that long."""
+PATIENT = Timeouts(connect=5, read=5, write=5, send_window=60)
+"""Long enough for a busy machine; `Desk.let_time_pass` brings the end of a send's time forward."""
 
 
 @dataclass
@@ -96,9 +98,23 @@ class Desk:
         return next(v for v in self.page(case, person).verbs if v.name is name)
 
     def once_allowed(self, case: Case, name: VerbName) -> Case:
-        """Wait until the clock allows a verb, and give the case as it is then."""
-        eventually(lambda: self.verb(case, name).allowed, what=f"{name} allowed")
+        """Let the time of what was sent pass, so that a verb is allowed, and give the case as it is then."""
+        self.let_time_pass(case.job_id)
+        verb = self.verb(case, name)
+        assert verb.allowed, verb.why_not
         return self.fresh(case)
+
+    def let_time_pass(self, job_id: int) -> None:
+        """Put what was sent for a job an hour back. Only the tables' owner can, with the trigger off."""
+        with psycopg.connect(os.environ["DATABASE_URL"]) as owner:
+            owner.execute("ALTER TABLE dispatch_submission DISABLE TRIGGER kept")
+            owner.execute(
+                "UPDATE dispatch_submission SET opened_at = opened_at - interval '1 hour',"
+                " send_deadline_at = send_deadline_at - interval '1 hour'"
+                " WHERE operation_id IN (SELECT id FROM dispatch_operation WHERE job_id = %s)",
+                [job_id],
+            )
+            owner.execute("ALTER TABLE dispatch_submission ENABLE TRIGGER kept")
 
     def fresh(self, case: Case) -> Case:
         with reading(self.tenant_id):

@@ -1,0 +1,170 @@
+"""What stands in the way of each verb now: one sentence, or nothing. Pure but for the tenant's time zone."""
+
+from __future__ import annotations
+
+from dispatch.states import OperationState
+from reconciliation import words
+from reconciliation.situation import Doubt, Situation
+from workflows.states import ENDED, JobState
+
+S = OperationState
+
+
+# --- the doubtful outcome ---------------------------------------------------------------------------------------
+
+
+def look_up(s: Situation) -> str:
+    """Reads only, so only a receiver that cannot be asked stands in the way."""
+    doubt = s.doubt
+    if doubt is None:
+        return "There is no operation to ask about."
+    if doubt.contract.lookup is None:
+        return f"{doubt.operation.receiver.title} offers no look-up."
+    return ""
+
+
+def confirm_with_receipt(s: Situation) -> str:
+    """Something unknown, and a document to compare with."""
+    doubt = s.doubt
+    if doubt is None or doubt.operation.state != S.UNKNOWN:
+        return _not_unknown(doubt)
+    if not doubt.frozen:
+        return "The signed document cannot be read, so nothing can be compared with it."
+    return ""
+
+
+def confirm_not_applied(s: Situation) -> str:
+    """Something unknown that can no longer arrive, and whose absence means something by now."""
+    doubt = s.doubt
+    if doubt is None or doubt.operation.state != S.UNKNOWN:
+        return _not_unknown(doubt)
+    if (at := doubt.absence_counts_from) is not None and s.clock < at:
+        return f"Finding nothing proves nothing before {words.clock(at, s.case.tenant_id)}."
+    return _in_flight(s, doubt)
+
+
+def resubmit(s: Situation) -> str:
+    """Nothing may be in flight, nothing may forbid a send, and the key must still mean the same request."""
+    doubt = s.doubt
+    if doubt is None or doubt.operation.state not in (S.UNKNOWN, S.NOT_APPLIED):
+        return "Only what is unknown, or known not to have been applied, can be sent again."
+    return _stopped(s, doubt) or _window(s, doubt) or _in_flight(s, doubt)
+
+
+def _stopped(s: Situation, doubt: Doubt) -> str:
+    operation, job = doubt.operation, s.job
+    if job.state in ENDED:
+        return f"{job.label} has ended. Nothing more is sent for it."
+    if job.cancel_requested_at is not None:
+        return f"{job.cancel_requested_by} asked to cancel {job.label}."
+    if job.held_at is not None:
+        return f"{job.held_by} holds {job.label}."
+    if operation.receiver.paused_at is not None:
+        return f"{operation.receiver.title} is paused."
+    if not doubt.same_bytes:
+        return "The bytes are not the ones that were approved and sent before."
+    return ""
+
+
+def _in_flight(s: Situation, doubt: Doubt) -> str:
+    if doubt.in_flight:
+        return "A submission is open right now."
+    until = doubt.may_arrive_until
+    if until is not None and s.clock < until:
+        at = words.clock(until, s.case.tenant_id)
+        return f"The first send may still arrive or be worked on until {at}."
+    if doubt.sender_lives:
+        return "The process that may have sent it still lives and could still be sending."
+    return ""
+
+
+def _window(s: Situation, doubt: Doubt) -> str:
+    receiver = doubt.operation.receiver.title
+    if doubt.settled_not_applied:
+        if doubt.proposal.expires_at <= s.clock:
+            return "The approval has expired, and only an unknown outcome may be sent again without it."
+        return ""
+    # Without a published window a second person and a written reason stand in for it; a passed one refuses.
+    if doubt.has_window and (doubt.safe_until is None or doubt.safe_until <= s.clock):
+        at = words.clock(doubt.safe_until, s.case.tenant_id) if doubt.safe_until else "the first send"
+        return (
+            f"Closed since {at}: {receiver} no longer recognises the key. "
+            "Have it confirmed first that it was not applied."
+        )
+    return ""
+
+
+def resubmit_needs_second(s: Situation) -> bool:
+    """Whether the receiver would not recognise the key, so that a second person answers for it."""
+    doubt = s.doubt
+    if doubt is None:
+        return True
+    open_window = doubt.safe_until is not None and doubt.safe_until > s.clock
+    return not (doubt.has_window and open_window)
+
+
+def accept_conflict(s: Situation) -> str:
+    """An answer that differs."""
+    doubt = s.doubt
+    if doubt is None or doubt.operation.state != S.CONFLICTED:
+        return "The receiver's answer does not differ (any more)."
+    return ""
+
+
+def _not_unknown(doubt: Doubt | None) -> str:
+    state = words.FATES[doubt.operation.state] if doubt else "not about an operation"
+    return f"The outcome is not unknown: it is {state}."
+
+
+def go_on(s: Situation) -> str:
+    """Something that was never sent, and whose turn can come."""
+    if not s.unsent:
+        return "Nothing is left that was never sent."
+    if s.unreachable:
+        return "What is left may only follow a change that was not made."
+    if s.job.state in ENDED or s.job.cancel_requested_at is not None:
+        return f"{s.job.label} has ended or is stopping."
+    return ""
+
+
+def stop_here(s: Situation) -> str:
+    """A job that waits for this."""
+    if s.job.state != JobState.NEEDS_RECONCILIATION:
+        return f"{s.job.label} does not wait for this."
+    return ""
+
+
+# --- steps and proposals ----------------------------------------------------------------------------------------
+
+
+def retry(s: Situation) -> str:
+    """A step that has stopped."""
+    if s.item is None:
+        return "There is no step to try again."
+    if not s.item_is_stuck:
+        return "The step is not stopped (any more)."
+    if s.job.state in ENDED:
+        return f"{s.job.label} has ended."
+    return ""
+
+
+def give_up(s: Situation) -> str:
+    """A job of which nothing has been sent."""
+    if s.job.state not in (JobState.RECEIVED, JobState.VALIDATED, JobState.READY_TO_COMMIT):
+        return f"{s.job.label} is past the point where it can simply be given up."
+    return ""
+
+
+def repropose(s: Situation) -> str:
+    """A job that waits with its draft."""
+    return "" if s.job.state == JobState.VALIDATED else f"{s.job.label} has moved on."
+
+
+def release(s: Situation) -> str:
+    """A job that is held."""
+    return "" if s.job.held_at is not None else f"{s.job.label} is not held (any more)."
+
+
+def nothing(s: Situation) -> str:
+    """Nothing stands in the way."""
+    return ""
