@@ -87,6 +87,7 @@ class SubmitForm(forms.Form):
         raw = str(self.data.get(self.add_prefix(entry.name)) or "").replace("\r\n", "\n")
         uploaded = self.files.get(f"{entry.name}:file") if entry.kind == "file" else None
         if isinstance(uploaded, UploadedFile):
+            uploaded.seek(0)  # the value is asked for twice: to be checked, and to be submitted
             raw = uploaded.read().decode("utf-8", errors="surrogateescape")
         if entry.kind == "bool":
             return bool(raw)
