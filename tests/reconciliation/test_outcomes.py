@@ -266,7 +266,9 @@ def test_with_neither_key_nor_lookup_sending_again_takes_a_reason_and_a_second_p
     desk.answer(second, desk.fresh(case), desk.ben)
     desk.run(job)
     assert len(erp.received) == 2
-    assert desk.sending.job_state(job) == "CONFIRMED"
+    # A success there may be the second effect, so nothing but a person confirms it.
+    assert desk.sending.job_state(job) == "NEEDS_RECONCILIATION"
+    assert [c.kind for c in desk.cases(job, open_only=True)] == ["possible duplicate", "conflicted"]
 
 
 def test_a_cancel_request_stands_in_the_way_of_sending_again(erp: FaultServer) -> None:
