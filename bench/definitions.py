@@ -1,12 +1,13 @@
-"""The workflows that `make bench` runs: a fan-out, and a chain of fifty steps. They do nothing, durably."""
+"""The workflows that `make bench` runs: a fan-out, a chain of fifty steps, and one that can be killed in its step."""
 
 from __future__ import annotations
 
+import time
+
 from pydantic import BaseModel
 
+from bench import CHAIN
 from workflows.authoring import Ctx, OperationDraft, ProposalDraft, Workflow
-
-CHAIN = 50
 
 
 class Size(BaseModel):
@@ -60,6 +61,27 @@ for _number in range(CHAIN):
     _link(_number)
 
 
-def _draft() -> ProposalDraft:
+class Pause(BaseModel):
+    """How long the step takes, in milliseconds."""
+
+    milliseconds: int
+
+
+paused = Workflow("bench-paused", revision="1", input=Pause, title="Paused")
+
+
+@paused.step()
+def pause(ctx: Ctx, length: Pause) -> Small:
+    """Long enough to be killed in the first attempt; at once in the second."""
+    if ctx.attempt == 1:
+        time.sleep(length.milliseconds / 1000)
+    return Small(i=1, text="")
+
+
+def propose_nothing(ctx: Ctx) -> ProposalDraft:
     operation = OperationDraft(receiver="nowhere", action="none", record="none", title="None", body={})
-    return ProposalDraft(title="Never proposed", operations=(operation,))
+    return ProposalDraft(title="Never sent", operations=(operation,))
+
+
+for _workflow in (fan_out, chain, paused):
+    _workflow.propose(approval="none")(propose_nothing)

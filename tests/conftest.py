@@ -11,8 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 
-os.environ.setdefault("COUNTERFOIL_TESTING", "1")
-
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_blocker: object) -> Iterator[None]:

@@ -239,7 +239,7 @@ def test_granted_attempts_continue_from_what_was_saved(
     fail_job(tenant_id=tenant.pk, job_id=job_id, person_id=operator.pk, reason="given up", now=timezone.now())
     with pytest.raises(NothingToRetry):
         grant_attempts(**args, reason="too late", now=timezone.now())
-    assert events(tenant, job_id)[-1] == "job.given_up"
+    assert "job.given_up" in events(tenant, job_id)
 
 
 def test_cut_connections_lose_nothing_and_repeat_nothing(

@@ -1,19 +1,20 @@
 """The committer: one thread a process that records what finished and claims for the freed slots, in one transaction.
 
 Order inside a batch: hold our lease → lock its jobs by id → record → open single successors → claim with SKIP LOCKED
-→ commit; then probe barriers, outside. A batch is at most 64 items or a megabyte. A connection error keeps the batch
-whole until it is known what was saved, claim numbers telling; a data error splits it, so that a bad row costs only
-itself.
+→ commit, sent in one round trip; then probe barriers, outside. A batch is at most 64 items or a megabyte. A
+connection error keeps the batch whole until it is known what was saved, claim numbers telling; a data error splits
+it, so that a bad row costs only itself.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -23,7 +24,7 @@ from workflows.engine.outcomes import Result
 from workflows.engine.slots import Pinned
 from workflows.machines import Claim
 from workflows.models import StageKind
-from workflows.states import ItemState, JobState
+from workflows.states import ItemState
 
 if TYPE_CHECKING:
     from workflows.engine.engine import Engine
@@ -33,6 +34,7 @@ BATCH_ITEMS = 64
 BATCH_CHARACTERS = 1_000_000
 LANES_WALKED = 32
 POLL_SECONDS = 1.0
+GATHER_SECONDS = 0.002
 _TRY_AGAIN = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
@@ -42,10 +44,10 @@ _TRY_AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a batch's transaction did: items whose result was accepted, and stages whose successor it opened."""
+    """What a batch's transaction did: items whose result was accepted, and jobs whose next step it opened."""
 
     items: frozenset[int]
-    opened_after: frozenset[int]
+    opened_for: frozenset[int]
 
 
 class Committer:
@@ -82,6 +84,7 @@ class Committer:
         while (not self._engine.stopping or self._held or self._finished) and not self._engine.must_leave():
             self._wake.wait(0 if self._finished else POLL_SECONDS if not self._engine.stopping else 0.05)
             self._wake.clear()
+            self._gather()
             try:
                 self._turn()
             except _TRY_AGAIN as error:
@@ -95,6 +98,15 @@ class Committer:
         if self._held:
             log.warning("%s items were still running when the worker had to leave", len(self._held))
         self._reset()
+
+    def _gather(self) -> None:
+        """Where some have finished and more still run, wait a moment: quick handlers then share a commit."""
+        until = time.monotonic() + GATHER_SECONDS
+        while self._finished and len(self._finished) < min(len(self._held), BATCH_ITEMS):
+            left = until - time.monotonic()
+            if left <= 0 or not self._wake.wait(left):
+                break
+            self._wake.clear()
 
     def _turn(self) -> None:
         connection = self._connected()
@@ -114,7 +126,7 @@ class Committer:
                 self._finished.extendleft(r for r in reversed(batch) if r.claim.item_id in self._held)
                 raise
             self._engine.start(claims)
-            if not self._finished and len(claims) < free:
+            if not self._finished and len(claims) < free and self._cursor == 0:
                 return
 
     def _save(self, connection: Connection, batch: Sequence[Result], free: int) -> list[Pinned]:
@@ -132,69 +144,62 @@ class Committer:
         return [*self._save(connection, batch[:middle], 0), *self._save(connection, batch[middle:], 0)]
 
     def _commit(self, connection: Connection, batch: Sequence[Result], free: int) -> list[Pinned]:
-        claims: list[Pinned] = []
-        saved = Saved(frozenset(), frozenset())
-        with connection.transaction():
-            alive = connection.execute(sql.HOLD_LEASE, [self._engine.worker_id]).fetchone() is not None
-            if batch and alive:
-                saved = self._record(connection, batch)
-            elif batch:
-                self._record_stale(connection, batch)
-            if free > 0 and alive:
-                claims = self._claim(connection, free)
-            self._unsure = True
+        """One transaction in one round trip: the statements depend on each other in the database alone."""
+        following = [
+            n for r in batch if (n := rows.next_stage(r, self._held.get(r.claim.item_id))) is not None
+        ]
+        done = opened = taken = None
+        self._unsure = True
+        with connection.pipeline(), connection.transaction():
+            lease = connection.execute(sql.HOLD_LEASE, [self._engine.worker_id])
+            if batch:
+                jobs = sorted({r.claim.job_id for r in batch})
+                connection.execute(sql.LOCK_JOBS if following else sql.LOCK_JOBS_SHARED, [jobs])
+                done = connection.execute(sql.COMPLETE, self._complete_parameters(batch))
+            if following:
+                columns = [list(column) for column in zip(*following, strict=True)]
+                opened = connection.execute(sql.OPEN_NEXT, dict(zip(rows.NEXT_COLUMNS, columns, strict=True)))
+            if free > 0:
+                taken = connection.execute(sql.CLAIM, self._claim_parameters(free))
         self._unsure = False
+        saved = Saved(
+            items=frozenset(row[0] for row in done.fetchall()) if done else frozenset(),
+            opened_for=frozenset(row[0] for row in opened.fetchall()) if opened else frozenset(),
+        )
+        claims = self._pin(taken.fetchall()) if taken else []
         for result in batch:
             self._held.pop(result.claim.item_id, None)
         self._held.update((p.claim.item_id, p) for p in claims)
-        if not alive:
+        if lease.fetchone() is None:
             self._engine.lease_lost()
         self._after(connection, batch, saved)
         return claims
 
-    def _record(self, connection: Connection, batch: Sequence[Result]) -> Saved:
-        following = [
-            n for r in batch if (n := rows.next_stage(r, self._held.get(r.claim.item_id))) is not None
-        ]
-        jobs = sorted({r.claim.job_id for r in batch})
-        locked = connection.execute(sql.LOCK_JOBS if following else sql.LOCK_JOBS_SHARED, [jobs]).fetchall()
-        states: dict[int, str] = {job_id: state for job_id, state in locked}  # noqa: C416 - typed
-        parameters = rows.complete_parameters(
+    def _complete_parameters(self, batch: Sequence[Result]) -> dict[str, Any]:
+        return rows.complete_parameters(
             batch, worker_id=self._engine.worker_id, worker_name=self._engine.name
         )
-        saved = {row[0] for row in connection.execute(sql.COMPLETE, parameters).fetchall()}
-        self._record_stale(connection, [r for r in batch if r.claim.item_id not in saved])
-        following = [n for n in following if n[0] in saved and states.get(n[1]) == JobState.VALIDATED]
-        if following:
-            columns = [list(column) for column in list(zip(*following, strict=True))[1:]]
-            connection.execute(sql.OPEN_NEXT, dict(zip(rows.NEXT_COLUMNS, columns, strict=True)))
-        return Saved(frozenset(saved), frozenset(n[3] for n in following))
 
-    def _record_stale(self, connection: Connection, stale: Sequence[Result]) -> None:
-        if stale:
-            connection.execute(sql.STALE, rows.stale_parameters(stale, worker_name=self._engine.name))
-            log.info("%s late results were recorded and discarded", len(stale))
+    def _claim_parameters(self, free: int) -> dict[str, int]:
+        return {
+            "cursor": self._cursor,
+            "lanes": LANES_WALKED,
+            "free": free,
+            "worker": self._engine.worker_id,
+        }
 
-    def _claim(self, connection: Connection, free: int) -> list[Pinned]:
-        claims: list[Pinned] = []
-        for start in dict.fromkeys((self._cursor, 0)):
-            parameters = {
-                "cursor": start,
-                "lanes": LANES_WALKED,
-                "free": free - len(claims),
-                "worker": self._engine.worker_id,
-            }
-            for row in connection.execute(sql.CLAIM, parameters).fetchall():
-                claims.append(rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name))
-            lanes = {p.claim.lane_id for p in claims}
-            self._cursor = max(lanes) if len(lanes) >= LANES_WALKED else 0
-            if len(claims) >= free:
-                break
+    def _pin(self, taken: list[tuple[Any, ...]]) -> list[Pinned]:
+        claims = [
+            rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name) for row in taken
+        ]
+        lanes = {p.claim.lane_id for p in claims}
+        self._cursor = max(lanes) if len(lanes) >= LANES_WALKED else 0
         return claims
 
     # -- after the commit ----------------------------------------------------------------------------------------
     def _after(self, connection: Connection, batch: Sequence[Result], saved: Saved) -> None:
         """Keep outputs at hand, and pass on what needs the rooms above. A crash here is made good by the sweep."""
+        self._record_stale(connection, [r for r in batch if r.claim.item_id not in saved.items])
         barriers: dict[int, Claim] = {}
         for result in batch:
             claim = result.claim
@@ -208,12 +213,17 @@ class Committer:
                 if claim.kind != StageKind.EACH and result.output is not None:
                     self._engine.texts.put((claim.job_id, claim.stage_name), result.output)
                 barriers[claim.stage_id] = claim
-        busy = {p.claim.stage_id for p in self._held.values()} | saved.opened_after
-        probed = {s: c for s, c in barriers.items() if s not in busy}
+        busy = {p.claim.stage_id for p in self._held.values()}
+        probed = {s: c for s, c in barriers.items() if s not in busy and c.job_id not in saved.opened_for}
         if probed:
             jobs = [c.job_id for c in probed.values()]
             for (stage_id,) in connection.execute(sql.CLOSED_BARRIERS, [jobs, list(probed)]).fetchall():
                 self._engine.advancer.advance(probed[stage_id].tenant_id, probed[stage_id].job_id)
+
+    def _record_stale(self, connection: Connection, stale: Sequence[Result]) -> None:
+        if stale:
+            connection.execute(sql.STALE, rows.stale_parameters(stale, worker_name=self._engine.name))
+            log.info("%s late results were recorded and discarded", len(stale))
 
     # -- faults --------------------------------------------------------------------------------------------------
     def _settle(self, connection: Connection) -> None:

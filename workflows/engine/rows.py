@@ -12,7 +12,19 @@ from workflows.machines import Claim
 from workflows.models import AttemptOutcome, StageKind
 from workflows.states import ItemState
 
-NEXT_COLUMNS = ("jobs", "tenants", "stages", "digests", "lanes", "names", "ordinals", "kinds", "limits")
+NEXT_COLUMNS = (
+    "items",
+    "claims",
+    "jobs",
+    "tenants",
+    "stages",
+    "digests",
+    "lanes",
+    "names",
+    "ordinals",
+    "kinds",
+    "limits",
+)
 
 
 def complete_parameters(batch: Sequence[Result], *, worker_id: int, worker_name: str) -> dict[str, Any]:
@@ -57,7 +69,7 @@ def _told(results: Sequence[Result]) -> dict[str, list[Any]]:
 
 
 def next_stage(result: Result, pinned: Pinned | None) -> tuple[Any, ...] | None:
-    """The row (item, then NEXT_COLUMNS) that opens a single step's single successor; None: the advancer does it."""
+    """The row (in the order of NEXT_COLUMNS) that opens a single step's single successor; None: the advancer does it."""
     claim = result.claim
     if pinned is None or result.state is not ItemState.SUCCEEDED or claim.kind != StageKind.STEP:
         return None
@@ -66,6 +78,7 @@ def next_stage(result: Result, pinned: Pinned | None) -> tuple[Any, ...] | None:
         return None
     return (
         claim.item_id,
+        claim.claim_no,
         claim.job_id,
         claim.tenant_id,
         claim.stage_id,

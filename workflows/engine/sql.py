@@ -65,9 +65,10 @@ WITH d AS (
     wait_until, ended_at, reset)),
 u AS (
   UPDATE workflows_workitem i SET
-    state = CASE WHEN d.state = {WAITING} AND i.next_attempt_at IS NOT NULL THEN {BACKING_OFF} ELSE d.state END,
+    state = CASE WHEN d.state IN ({WAITING}, {SUCCEEDED}) AND i.next_attempt_at IS NOT NULL THEN {BACKING_OFF}
+      ELSE d.state END,
     next_attempt_at = CASE
-      WHEN d.state = {WAITING} THEN i.next_attempt_at
+      WHEN d.state IN ({WAITING}, {SUCCEEDED}) THEN i.next_attempt_at
       WHEN d.state = {BACKING_OFF} THEN least(d.wait_until, i.next_attempt_at) END,
     attempts = CASE WHEN d.reset THEN 0 WHEN d.outcome = 'released' THEN i.attempts - 1 ELSE i.attempts END,
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
