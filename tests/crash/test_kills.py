@@ -121,7 +121,7 @@ def test_killed_head_of_a_cluster_takes_its_workers_with_it(
     cluster: StartCluster, paced_job: Submit, which: str
 ) -> None:
     """Then a new cluster, as a supervisor would start it, goes on where it was."""
-    headless = cluster(workers=2, slots=2)
+    headless = cluster(workers=1, slots=3)
     job = paced_job(items=3, gated=[3])
     eventually(lambda: len(job.saved()) == 2, what="two saved items")
     pids = [w.pid for w in live_workers()]

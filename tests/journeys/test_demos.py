@@ -1,0 +1,123 @@
+"""The demos from the outside: as commands, with the summary that they print and the exit code that they end with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from config import database
+from config.var import PROJECT, var_file
+from tests.support import eventually
+
+pytestmark = pytest.mark.processes
+LONGEST_SECONDS = 150
+
+
+@pytest.mark.parametrize(("contract", "state"), [("keyed", "CONFIRMED"), ("neither", "NEEDS_RECONCILIATION")])
+def test_vendor_change_has_one_effect_whoever_loses_the_answer(contract: str, state: str) -> None:
+    told = demo("vendor-onboarding", "--contract", contract)
+
+    assert told["promise_held"] is True
+    assert told["killed_worker"]["pid"] != told["killed_worker"]["restarted_as"]
+    for job in told["jobs"]:
+        key = job["operation_key"]
+        assert (job["state"], job["effects"], job["bodies"], job["journal_fault"]) == (state, 1, 1, "")
+        assert job["keys_sent"] == ([] if contract == "neither" else [key])
+    if contract == "neither":
+        assert [job["requests"] for job in told["jobs"]] == [1, 1]
+
+
+def test_expense_policy_asks_again_only_what_was_not_saved() -> None:
+    told = demo("expense-policy")
+
+    expected = {
+        "promise_held": True,
+        "state": "CONFIRMED",
+        "saved_before_kill": 13,
+        "calls_before_kill": 14,
+        "calls_after_restart": 7,
+        "rules_asked_again": [14, 15, 16, 17, 18, 19, 20],
+        "saved_unchanged": True,
+        "saved_in_the_end": 20,
+        "effects": 1,
+        "requests": 1,
+        "journal_fault": "",
+    }
+    assert {name: told[name] for name in expected} == expected
+    assert told["keys_sent"] == [told["operation_key"]]
+
+
+def test_interrupted_demo_leaves_nothing_behind() -> None:
+    with tempfile.TemporaryFile("w+") as said:
+        running = subprocess.Popen(
+            [sys.executable, "manage.py", "demo", "expense-policy", "--json"],
+            cwd=PROJECT,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,
+        )
+        try:
+            name = eventually(lambda: _database_of(said), seconds=60, what="a database of its own")
+            eventually(lambda: "submitted" in _text(said), seconds=60, what="a submitted job")
+            running.send_signal(signal.SIGINT)
+            assert running.wait(40) != 0
+        finally:
+            running.kill()
+
+    assert not _exists(name)
+    assert not var_file("demos", name).exists()
+    assert _processes_that_know(name) == []
+
+
+def demo(*arguments: str) -> dict[str, Any]:
+    """Run a demo to its end, which has to be a good one; what it printed as JSON."""
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "demo", *arguments, "--json"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-6000:]
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+def _text(said: Any) -> str:
+    # By position, not by seek: the demo writes through the same open file.
+    return os.pread(said.fileno(), 100_000, 0).decode(errors="replace")
+
+
+def _database_of(said: Any) -> str:
+    found = re.search(r"Database (\w+) made", _text(said))
+    return found.group(1) if found else ""
+
+
+def _exists(name: str) -> bool:
+    with psycopg.connect(database.login_url(), autocommit=True) as connection:
+        row = connection.execute("SELECT count(*) FROM pg_database WHERE datname = %s", [name]).fetchone()
+    return row != (0,)
+
+
+def _processes_that_know(name: str) -> list[str]:
+    """Commands whose line or environment names the demo's database or folder."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            known = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if name.encode() in known and int(folder.name) != os.getpid():
+            found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
