@@ -85,18 +85,20 @@ def awaiting(*, person_id: int, which: Which | str, now: datetime, after: str = 
         found += [r for r in rows if which is not Which.FOR_ME or not r.why_not]
         if len(batch) <= limit:
             break
-        after = _cursor(batch[-1].expires_at, batch[-1].pk)
+        after = cursor_of(batch[-1].expires_at, batch[-1].pk)
     page = found[:limit]
     more = len(found) > limit
-    return Page(rows=page, next_after=_cursor(page[-1].expires_at, page[-1].proposal_id) if more else "")
+    return Page(rows=page, next_after=cursor_of(page[-1].expires_at, page[-1].proposal_id) if more else "")
 
 
-def counts(*, person_id: int, now: datetime) -> Counts:
-    """The figures on the tabs."""
-    mine = awaiting(person_id=person_id, which=Which.FOR_ME, now=now, limit=COUNTED_UP_TO)
+def counts(*, person_id: int, now: datetime, for_me: int | None = None) -> Counts:
+    """The figures on the tabs; `for_me` where it is known already, since it is the dear one."""
+    if for_me is None:
+        mine = awaiting(person_id=person_id, which=Which.FOR_ME, now=now, limit=COUNTED_UP_TO)
+        for_me = len(mine.rows)
     others = [_tab(which, person_id, now) for which in (Which.EVERYONE, Which.SIGNED_TODAY)]
     everyone, signed = (query[:COUNTED_UP_TO].count() for query in others)
-    return Counts(for_me=len(mine.rows), everyone=everyone, signed_today=signed)
+    return Counts(for_me=for_me, everyone=everyone, signed_today=signed)
 
 
 def why_not(person_id: int, proposal: Proposal) -> str:
@@ -124,7 +126,8 @@ def _midnight(now: datetime) -> datetime:
     return now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _cursor(expires_at: datetime, pk: int) -> str:
+def cursor_of(expires_at: datetime, pk: int) -> str:
+    """What `awaiting` takes as `after` to go on behind this proposal."""
     return f"{(expires_at - EPOCH) // timedelta(microseconds=1)}-{pk}"
 
 

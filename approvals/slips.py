@@ -11,12 +11,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from access.models import Person
 from approvals import canonical, rules
 from approvals.closing import how_it_closed
 from approvals.document import read
 from approvals.locks import NoSuchProposal
 from approvals.models import Decision, DecisionVoid, Proposal, Verdict
 from approvals.queries import reason_not_to
+from approvals.rules import Facts
 from approvals.standing import CheckResult, checks_of
 from workflows.states import JobState
 
@@ -116,6 +118,7 @@ class Slip:
     open: bool
     expired: bool
     why_not: str
+    who_can: list[str]
     can_approve: bool
     can_refuse: bool
     can_withdraw_proposal: bool
@@ -184,6 +187,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         open=is_open,
         expired=expired,
         why_not=reason,
+        who_can=_who_can(facts) if is_open and reason else [],
         can_approve=decidable and not reason,
         can_refuse=decidable and may_refuse,
         can_withdraw_proposal=is_open and job.submitted_by_id == person_id,
@@ -223,6 +227,12 @@ def _points(value: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for change in operation["changes"]:
             yield f"{place}: {change['label']}", change["proposed"]
         yield f"{place}: body", operation["body"].replace(operation["operation_key"], "(operation key)")
+
+
+def _who_can(facts: Facts) -> list[str]:
+    """Who may still sign it, by name."""
+    able = facts.able - {d.person_id for d in facts.live}
+    return list(Person.objects.filter(pk__in=able).order_by("username").values_list("username", flat=True))
 
 
 def _decisions(proposal: Proposal, person_id: int) -> Iterator[SlipDecision]:

@@ -11,6 +11,7 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("", include("web.urls")),
     path("", include("api.urls")),
+    path("t/<slug:slug>/approvals/", include("approvals.urls")),
     path("", include("console.urls")),
 ]
 handler400 = "access.doors.bad_request"

@@ -1,0 +1,272 @@
+"""A slip made ready to be read: its changes, signatures and requests, and what the desk says below it.
+
+Nothing is left out and nothing is masked: this is for the people who may decide, and for those who look over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from approvals.closing import DID
+from approvals.models import Verdict
+from approvals.slips import Slip, SlipDecision, SlipOperation
+from approvals.wording import count
+from web.hidden import is_hidden
+from web.times import WITHIN_THE_DAY
+from workflows.states import JobState
+
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+OPEN_REQUESTS = 3
+OFFERED_FIELDS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field. `changed` is the part of the proposed value that differs, between `before` and `after`."""
+
+    label: str
+    current: str | None
+    before: str
+    changed: str
+    after: str
+    source: str
+    source_version: str
+    read_at: datetime | None
+    by_model: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation with its changes. `new`: there is nothing to compare with. `unfolded`: its request shows at once."""
+
+    frozen: SlipOperation
+    changes: list[Change]
+    new: bool
+    unfolded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    name: str
+    version: str
+    read_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One seal: its look and what was said. `same`: of the digest that this slip has."""
+
+    decision: SlipDecision
+    seal: str
+    did: str
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What stands below the slip. `signs` says as which of how many; otherwise `strong` and `text` say why not."""
+
+    signs: str
+    covers: str
+    strong: str
+    text: str
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The page of one proposal beside its slip."""
+
+    slip: Slip
+    operations: list[Operation]
+    fields: int
+    new: bool
+    sources: list[Source]
+    signatures: list[Signature]
+    places: range
+    hidden: int
+    far: bool
+    failing: int
+    desk: Desk
+    again: bool
+
+
+def reading_of(slip: Slip, *, handle: str, now: datetime, may_propose_again: bool) -> Reading:
+    """Everything that the templates only have to print."""
+    sources = [_source(s) for s in slip.sources]
+    operations = [_operation(o, sources, len(slip.operations)) for o in slip.operations]
+    changes = [c for o in operations for c in o.changes]
+    return Reading(
+        slip=slip,
+        operations=operations,
+        fields=len(changes),
+        new=bool(changes) and all(c.current is None for c in changes),
+        sources=sources,
+        signatures=[_signature(d, slip) for d in slip.decisions],
+        places=range(max(slip.quorum - slip.approvals, 0) if slip.open else 0),
+        hidden=sum(map(_hidden_in, _texts(slip.document))),
+        far=slip.expires_at - now >= WITHIN_THE_DAY,
+        failing=sum(not c.ok for c in slip.checks),
+        desk=_desk(slip, handle, len(changes)),
+        again=may_propose_again and slip.closed_at is not None and slip.job_state == JobState.VALIDATED,
+    )
+
+
+def fields_to_choose(slip: Slip) -> list[str]:
+    """What a request for changes can point at; nothing where that would be too long a list."""
+    many = len(slip.operations) > 1
+    names = [
+        f"{o.ordinal}. {c['label']}" if many else str(c["label"]) for o in slip.operations for c in o.changes
+    ]
+    return names if len(names) <= OFFERED_FIELDS else []
+
+
+def why_not_now(slip: Slip) -> tuple[str, str, str]:
+    """Why this person cannot sign at this moment: a sentence, what follows from it, and the mark before it."""
+    if slip.closed_at is not None:
+        return _capital(slip.closed_sentence), "", "done" if slip.closing == "sent" else "cancelled"
+    if slip.approved_at is not None:
+        return "This is approved.", "It is checked again and then sent.", "ready"
+    if slip.expired:
+        return "Its time is over.", "Nobody can sign it any more; it can be proposed again.", "retry"
+    if slip.job_state != JobState.AWAITING_APPROVAL:
+        return f"{slip.job_label} does not await approval at this moment.", "", "locked"
+    if slip.why_not:
+        return (*_objection(slip), "locked")
+    if not (slip.can_approve or slip.can_refuse):
+        return f"{slip.job_label} is held.", "Nothing can be decided until the hold is lifted.", "held"
+    return "", "", ""
+
+
+def _objection(slip: Slip) -> tuple[str, str]:
+    who = _who(slip.who_can)
+    sentences = {
+        "You have signed": ("You have signed this.", who),
+        "You started this job": ("You started this job, so you cannot sign it.", who),
+        "You had a hand in this job": ("You had a hand in this job, so you cannot sign it.", who),
+        "Only managers decide": ("Only managers of this organisation decide.", who),
+        "Over your limit": (
+            "This is above what you may approve.",
+            f"{who} You may still say no." if slip.can_refuse else who,
+        ),
+    }
+    return sentences.get(slip.why_not, (f"{slip.why_not}.", who))
+
+
+def _who(names: list[str]) -> str:
+    if not names:
+        return "Nobody else may sign it either: an admin has to change the policy or add a manager."
+    shown = names[:4]
+    listed = shown[0] if len(names) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+    more = count(len(names) - 4, "more person", "more people") if len(names) > 4 else ""
+    return f"{listed}{f', or {more},' if more else ''} can sign it."
+
+
+def _desk(slip: Slip, handle: str, fields: int) -> Desk:
+    if not slip.can_approve:
+        strong, text, mark = why_not_now(slip)
+        return Desk("", "", strong, text, mark)
+    nth = slip.approvals + 1
+    signs = f"as {handle}" if slip.quorum <= 1 else f"as {handle}, {_ordinal(nth)} of {slip.quorum}"
+    missing = slip.quorum - nth
+    then = (
+        "Then it is checked and sent."
+        if missing <= 0
+        else f"Then it needs {count(missing, 'more signature', 'more signatures')}."
+    )
+    what = count(len(slip.operations), "operation", "operations").removeprefix("one ")
+    parts = [what, "receiver", *([count(fields, "field", "fields")] if fields else []), "bytes", "expiry"]
+    return Desk(signs, f"Covers {', '.join(parts)}. {then}", "", "", "")
+
+
+def _ordinal(number: int) -> str:
+    return ORDINALS[number - 1] if 0 < number <= len(ORDINALS) else f"number {number}"
+
+
+def _operation(one: SlipOperation, sources: list[Source], among: int) -> Operation:
+    changes = [_change(c, sources) for c in one.changes]
+    return Operation(
+        frozen=one,
+        changes=changes,
+        new=bool(changes) and all(c.current is None for c in changes),
+        unfolded=among <= OPEN_REQUESTS,
+    )
+
+
+def _change(value: dict[str, Any], sources: list[Source]) -> Change:
+    current, proposed = value["current"], value["proposed"]
+    before, changed, after = _marked(current, proposed)
+    named = (value["source"], value["source_version"])
+    return Change(
+        label=value["label"],
+        current=current,
+        before=before,
+        changed=changed,
+        after=after,
+        source=value["source"],
+        source_version=value["source_version"],
+        read_at=next((s.read_at for s in sources if (s.name, s.version) == named), None),
+        by_model=value["by_model"],
+    )
+
+
+def _marked(current: str | None, proposed: str) -> tuple[str, str, str]:
+    """The proposed value cut into what stays, what differs, what stays; only whole words are told apart."""
+    if current is None:
+        return proposed, "", ""
+    was, now = current.split(" "), proposed.split(" ")
+    start = _same(was, now)
+    end = _same(was[start:][::-1], now[start:][::-1])
+    middle = now[start : len(now) - end]
+    if not middle:
+        return "", proposed, ""
+    before, after = " ".join(now[:start]), " ".join(now[len(now) - end :] if end else [])
+    return (f"{before} " if before else ""), " ".join(middle), (f" {after}" if after else "")
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    """How many words both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _source(value: dict[str, Any]) -> Source:
+    return Source(value["name"], value["version"], _moment(value["read_at"]))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def _signature(decision: SlipDecision, slip: Slip) -> Signature:
+    refused = decision.verdict != Verdict.APPROVE
+    seal = "open" if decision.void else "refused" if refused else ""
+    did = DID[decision.verdict].removesuffix(" this")
+    return Signature(decision, seal, did, decision.digest == slip.digest)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inside in value.items():
+            yield name
+            yield from _texts(inside)
+    elif isinstance(value, list):
+        for inside in value:
+            yield from _texts(inside)
+
+
+def _hidden_in(text: str) -> int:
+    return 0 if text.isascii() and text.isprintable() else sum(map(is_hidden, text))
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:] if not sentence[:1].isdigit() else f"№ {sentence}"

@@ -1,0 +1,16 @@
+"""The room's addresses, under /t/<slug>/approvals/. A decision is a noun that is posted."""
+
+from django.urls import URLPattern, path
+
+from approvals import views
+
+urlpatterns: list[URLPattern] = [
+    path("", views.approvals, name="approvals"),
+    path("<int:proposal_id>/", views.approval, name="approval"),
+    path("<int:proposal_id>/decision/", views.decision, name="decision"),
+    path("<int:proposal_id>/reject/", views.reject, name="approval-reject"),
+    path("<int:proposal_id>/changes/", views.request_changes, name="approval-changes"),
+    path("<int:proposal_id>/withdraw/", views.withdraw, name="approval-withdraw"),
+    path("<int:proposal_id>/unsign/", views.unsign, name="approval-unsign"),
+    path("<int:proposal_id>/again/", views.propose_again, name="approval-again"),
+]

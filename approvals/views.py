@@ -1,0 +1,297 @@
+"""The room's pages: the list, the slip, and the forms that decide. Nothing decides on GET."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST, require_safe
+
+from access import doors
+from access.doors import TenantRequest, tenant_page
+from access.refusals import Conflict, NotFound, NotPermitted, Refused
+from access.roles import Role
+from access.tenancy import reading
+from approvals import canonical, desk, inbox
+from approvals.actions.decide import DecisionResult, ReasonMissing, record_decision
+from approvals.actions.repropose import repropose_job
+from approvals.actions.view import record_view
+from approvals.actions.withdraw import withdraw_approval, withdraw_proposal
+from approvals.asking import Ask, ask_for, links_of
+from approvals.forms import Posted, posted, reason_of
+from approvals.inbox import Place
+from approvals.locks import job_of
+from approvals.models import Proposal, Verdict
+from approvals.refused import refused_decision
+from approvals.slips import Slip, slip
+from web.htmx import render_fragment, wants_fragment
+
+
+class CannotBeShown(Conflict):
+    """The stored document is not one that was frozen here: there is nothing that could be shown truly."""
+
+
+@require_safe
+@tenant_page()
+def approvals(request: TenantRequest, slug: str) -> HttpResponseBase:
+    """The list, with a blank slip beside it. `part=rows` is what the list asks again while it stands open."""
+    if request.GET.get("part") == "rows":
+        context = {"inbox": _inbox(request, _number(request.GET.get("open", "")))}
+        return render_fragment(request, "approvals/list.html#fresh", context)
+    return render_fragment(request, "approvals/list.html#page", {"inbox": _inbox(request)})
+
+
+@require_safe
+def approval(request: HttpRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """One slip beside the list. That a manager opens it is journalled before it is handed over.
+
+    `part=desk` is what the desk asks again; it names the digest on the screen and counts as no new look.
+    """
+    response: HttpResponseBase = _approval(request, slug, proposal_id)
+    opened = request.method == "GET" and response.status_code == 200 and request.GET.get("part") != "desk"
+    if not opened or _note_view(request, proposal_id):  # type: ignore[arg-type]
+        return response
+    busy = doors.Busy("Somebody else is at this job at this moment. Look again.")
+    with reading(request.tenant.pk):  # type: ignore[attr-defined]
+        return doors.refused(request, busy)
+
+
+@require_POST
+@tenant_page()
+def decision(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """Records a verdict on the digest that was on the screen, then shows the next slip that waits."""
+    asked = posted(request.POST)
+    try:
+        result = record_decision(
+            tenant_id=request.tenant.pk,
+            proposal_id=proposal_id,
+            person_id=request.person.pk,
+            verdict=asked.verdict,
+            digest=asked.digest,
+            reason=asked.reason,
+            fields=asked.fields,
+            now=request.now,
+        )
+    except ReasonMissing as missing:
+        return _ask(request, proposal_id, asked.verdict, asked, str(missing))
+    except NotFound:
+        raise
+    except Refused as refusal:
+        return _refused(request, proposal_id, refusal, asked)
+    return _after(request, proposal_id, _said(result))
+
+
+@require_GET
+@tenant_page(Role.MANAGER)
+def reject(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """Asks for the reason of a rejection: a dialog, or a page of its own."""
+    return _ask(request, proposal_id, Verdict.REJECT)
+
+
+@require_GET
+@tenant_page(Role.MANAGER)
+def request_changes(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """Asks what should change and why."""
+    return _ask(request, proposal_id, Verdict.REQUEST_CHANGES)
+
+
+@tenant_page()
+def withdraw(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """GET asks, POST takes an own proposal back."""
+    if request.method != "POST":
+        return _ask(request, proposal_id, "withdraw")
+    try:
+        withdraw_proposal(**_taking_back(request, proposal_id))
+    except NotFound:
+        raise
+    except Refused as refusal:
+        return _refused(request, proposal_id, refusal, Posted("withdraw", "", reason_of(request.POST), ()))
+    return _same(request, proposal_id, "Withdrawn. Nothing was sent.")
+
+
+@tenant_page(Role.MANAGER)
+def unsign(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """GET asks, POST takes an own approval back before anything is sent."""
+    if request.method != "POST":
+        return _ask(request, proposal_id, "unsign")
+    try:
+        withdraw_approval(**_taking_back(request, proposal_id))
+    except NotFound:
+        raise
+    except Refused as refusal:
+        return _refused(request, proposal_id, refusal, Posted("unsign", "", reason_of(request.POST), ()))
+    return _same(request, proposal_id, "Your signature no longer counts. Nothing was sent.")
+
+
+@require_POST
+@tenant_page(Role.OPERATOR, Role.SUBMITTER)
+def propose_again(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """Freezes the saved draft of this proposal's job anew."""
+    with reading(request.tenant.pk):
+        job_id = job_of(proposal_id)
+    made = repropose_job(
+        tenant_id=request.tenant.pk, job_id=job_id, person_id=request.person.pk, now=request.now
+    )
+    if made.proposal_id is None:
+        messages.error(request, f"It could not be proposed again: {made.refused}")
+        return redirect("approval", slug, proposal_id)
+    messages.success(request, "Proposed again, with a new number and new keys.")
+    return redirect("approval", slug, made.proposal_id)
+
+
+@tenant_page()
+def _approval(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    if request.GET.get("part") == "desk":
+        context = _slip_context(request, proposal_id)
+        context["stale"] = request.GET.get("digest") != context["slip"].digest
+        return render_fragment(request, "approvals/approval.html#desk", context)
+    context = {**_slip_context(request, proposal_id), "inbox": _inbox(request, proposal_id)}
+    return render_fragment(request, "approvals/approval.html#opened", context)
+
+
+def _after(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseBase:
+    """The next slip for htmx, a redirect to it for everybody else."""
+    now, place = timezone.now(), _place(request)
+    with reading(request.tenant.pk):
+        expires_at = Proposal.objects.values_list("expires_at", flat=True).get(pk=proposal_id)
+        following = inbox.next_for(
+            person_id=request.person.pk, now=now, expires_at=expires_at, proposal_id=proposal_id
+        )
+        if not wants_fragment(request):
+            left = inbox.inbox(Place(place.slug, place.which), person_id=request.person.pk, now=now)
+            messages.success(request, f"{said} {inbox.left_words(left.counts.for_me)}")
+            return redirect(place.of("approval", following) if following else place.url)
+    request.now = now
+    if following and not _note_view(request, following):
+        following = None
+    with reading(request.tenant.pk):
+        listed = _inbox(request, following or 0)
+        said = f"{said} {inbox.left_words(listed.counts.for_me)}"
+        context = {"inbox": listed, "said": said, "nav_oob": True}
+        if not following:
+            response = render_fragment(request, "approvals/list.html#decided", context)
+        else:
+            context |= _slip_context(request, following)
+            response = render_fragment(request, "approvals/approval.html#decided", context)
+    response.headers["HX-Push-Url"] = place.of("approval", following) if following else place.url
+    return response
+
+
+def _same(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseBase:
+    """The same slip as it is now."""
+    place = _place(request)
+    if not wants_fragment(request):
+        messages.success(request, said)
+        return redirect(place.of("approval", proposal_id))
+    with reading(request.tenant.pk):
+        context = {
+            **_slip_context(request, proposal_id),
+            "inbox": _inbox(request, proposal_id),
+            "said": said,
+            "nav_oob": True,
+        }
+        return render_fragment(request, "approvals/approval.html#decided", context)
+
+
+def _ask(
+    request: TenantRequest, proposal_id: int, verb: str, asked: Posted | None = None, error: str = ""
+) -> HttpResponseBase:
+    with reading(request.tenant.pk):
+        shown = _slip(request, proposal_id)
+        ask = ask_for(verb, shown, _place(request))
+        if not error:
+            _refuse_to_ask(ask, shown)
+        digest = asked.digest if asked else request.GET.get("digest") or shown.digest
+        context = {"slip": shown, "ask": ask, "digest": digest, "asked": asked, "error": error}
+        if not error:
+            return render_fragment(request, "approvals/ask.html#dialog", context)
+        if not wants_fragment(request):
+            return TemplateResponse(request, "approvals/ask.html", context, status=422).render()
+        response = render_fragment(request, "approvals/ask.html#dialog", context, 422)
+        response.headers["HX-Retarget"], response.headers["HX-Reswap"] = "#ask", "innerHTML"
+        return response
+
+
+def _taking_back(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
+    return {
+        "tenant_id": request.tenant.pk,
+        "proposal_id": proposal_id,
+        "person_id": request.person.pk,
+        "now": request.now,
+        "reason": reason_of(request.POST)[:1000],
+    }
+
+
+def _refuse_to_ask(ask: Ask, shown: Slip) -> None:
+    if ask.allowed:
+        return
+    strong, text, _ = desk.why_not_now(shown)
+    sentence = f"{strong} {text}".strip() or ask.refusal
+    raise (NotPermitted if shown.open and not shown.expired else Conflict)(sentence)
+
+
+def _refused(request: TenantRequest, proposal_id: int, refusal: Refused, asked: Posted) -> HttpResponseBase:
+    with reading(request.tenant.pk):
+        proposal = Proposal.objects.defer("document").get(pk=proposal_id)
+        conflict = refused_decision(refusal, asked, proposal, _place(request), request.now)
+        context = {"conflict": conflict, "kept": asked.reason, "inbox": _inbox(request, proposal_id)}
+        return render_fragment(request, "approvals/refused.html#slip", context, conflict.status)
+
+
+def _note_view(request: TenantRequest, proposal_id: int) -> bool:
+    """Journals that a manager opened it; False where a lock could not be had, and then it is not shown."""
+    if Role.MANAGER not in request.roles:
+        return True
+    try:
+        record_view(tenant_id=request.tenant.pk, proposal_id=proposal_id, person_id=request.person.pk)
+    except OperationalError as failed:
+        if getattr(failed.__cause__, "sqlstate", None) not in doors.BUSY:
+            raise
+        return False
+    return True
+
+
+def _slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
+    shown = _slip(request, proposal_id)
+    own = Role.SUBMITTER in request.roles and shown.initiator == request.person.username
+    view = desk.reading_of(
+        shown,
+        handle=request.person.username,
+        now=request.now,
+        may_propose_again=own or Role.OPERATOR in request.roles,
+    )
+    return {"slip": shown, "view": view, "links": links_of(shown, _place(request))}
+
+
+def _slip(request: TenantRequest, proposal_id: int) -> Slip:
+    try:
+        return slip(proposal_id, person_id=request.person.pk, now=request.now)
+    except canonical.NotCanonical as broken:
+        raise CannotBeShown(
+            "What is stored of this proposal is not what was frozen, so it cannot be shown and nobody can sign it."
+            " Tell an admin: the journal says which digest it had."
+        ) from broken
+
+
+def _said(result: DecisionResult) -> str:
+    if result.repeated or result.verdict is not Verdict.APPROVE:
+        return result.sentence
+    missing = result.quorum - result.approvals
+    return "Signed." if missing <= 0 else f"Signed. It needs {missing} more."
+
+
+def _inbox(request: TenantRequest, open_id: int = 0) -> inbox.Inbox:
+    return inbox.inbox(_place(request), person_id=request.person.pk, now=request.now, open_id=open_id)
+
+
+def _place(request: TenantRequest) -> Place:
+    return inbox.place_of(request.tenant.slug, request.GET.get("tab", ""), request.GET.get("after", ""))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
