@@ -1,0 +1,73 @@
+"""The vendor pipeline's look at the receiver itself: when it begins, and again just before a send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from examples import vendor_onboarding
+from examples.management import sample
+from examples.simulators.client import ErpControl, start_erp
+from examples.vendor_onboarding import VendorChange, VendorRecord
+from tests.examples.test_vendor_onboarding import a_change, a_ctx, a_record, proposed
+from workflows.authoring import Ctx, Permanent, Retryable
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
+
+
+@pytest.fixture
+def erp(tmp_path: Path, settings: Any) -> Iterator[ErpControl]:
+    with start_erp(database=tmp_path / "erp.sqlite3") as running:
+        settings.COUNTERFOIL_ERP_URL = running.base_url
+        yield ErpControl(running.base_url)
+
+
+@pytest.fixture
+def ctx(erp: ErpControl) -> Ctx:
+    return a_ctx(sample.load(now=timezone.now(), sign_in=False).tenant_id)
+
+
+def current(ctx: Ctx, **changes: Any) -> VendorRecord:
+    found = vendor_onboarding.read_current(ctx, VendorChange.model_validate(a_change(**changes)))
+    assert isinstance(found, VendorRecord)
+    return found
+
+
+@pytest.mark.parametrize("contract", ["keyed", "lookup", "neither"])
+def test_record_is_read_under_each_contract(ctx: Ctx, contract: str) -> None:
+    assert current(ctx, erp=contract) == a_record()
+
+
+def test_record_that_stayed_as_it_was_raises_no_objection(ctx: Ctx) -> None:
+    draft = proposed(record=current(ctx))
+
+    assert vendor_onboarding.recheck(ctx, draft) == []
+
+
+def test_record_that_moved_on_is_objected_to(ctx: Ctx) -> None:
+    draft = proposed(record=current(ctx).model_copy(update={"version": 40}))
+
+    assert vendor_onboarding.recheck(ctx, draft) == ["V-30417 is at version 41; version 40 was approved."]
+
+
+def test_vendor_that_is_suspended_is_objected_to(ctx: Ctx) -> None:
+    record = current(ctx, vendor_id="V-30119")
+    draft = proposed(record=record.model_copy(update={"suspended": False}))
+
+    assert vendor_onboarding.recheck(ctx, draft) == ["V-30119 was suspended at the receiver meanwhile."]
+
+
+def test_unknown_vendor_stops_the_job(ctx: Ctx) -> None:
+    with pytest.raises(Permanent, match="404"):
+        current(ctx, vendor_id="V-99999")
+
+
+def test_receiver_that_is_down_is_asked_again(ctx: Ctx, erp: ErpControl) -> None:
+    erp.set_fault("status_503", method="GET")
+
+    with pytest.raises(Retryable):
+        current(ctx)
