@@ -1,6 +1,5 @@
 """The tenant's own journal: what has no job. Written only through `record`, chained by the database."""
 
-
 from __future__ import annotations
 
 import json
