@@ -178,5 +178,9 @@ LOGGING = {
     "formatters": {"plain": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": os.environ.get("COUNTERFOIL_LOG_LEVEL", "INFO")},
-    "loggers": {"httpx": {"level": "WARNING"}, "django_q": {"level": "WARNING"}},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        "django_q": {"level": "WARNING"},
+    },
 }
