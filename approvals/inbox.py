@@ -104,8 +104,7 @@ def place_of(slug: str, tab: str, after: str) -> Place:
 def inbox(place: Place, *, person_id: int, now: datetime, open_id: int = 0) -> Inbox:
     """One page of one tab for a person. Needs a tenant's scope."""
     page = queries.awaiting(person_id=person_id, which=place.which, now=now, after=place.after, limit=PAGE)
-    whole = place.which is Which.FOR_ME and not place.after and not page.next_after
-    counts = queries.counts(person_id=person_id, now=now, for_me=len(page.rows) if whole else None)
+    counts = queries.counts(person_id=person_id, now=now, known=_known(place, page, now))
     ids = [r.proposal_id for r in page.rows]
     at = ids.index(open_id) + 1 if open_id in ids else 0
     urls = [place.of("approval", pk) for pk in ids]
@@ -139,6 +138,16 @@ def left_words(count: int) -> str:
     if count >= queries.COUNTED_UP_TO:
         return f"{queries.COUNTED_UP_TO - 1}+ left."
     return f"{count} left." if count else "Nothing else waits for you."
+
+
+def _known(place: Place, page: Page, now: datetime) -> dict[Which, int]:
+    """What a tab that fits on one page tells of the figures: its own, and Everyone also that of For me."""
+    if place.after or page.next_after:
+        return {}
+    known = {place.which: len(page.rows)}
+    if place.which is Which.EVERYONE:
+        known[Which.FOR_ME] = sum(not r.why_not and r.expires_at > now for r in page.rows)
+    return known
 
 
 def _tabs(place: Place, counts: Counts) -> list[Tab]:

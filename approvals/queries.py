@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -91,14 +91,20 @@ def awaiting(*, person_id: int, which: Which | str, now: datetime, after: str = 
     return Page(rows=page, next_after=cursor_of(page[-1].expires_at, page[-1].proposal_id) if more else "")
 
 
-def counts(*, person_id: int, now: datetime, for_me: int | None = None) -> Counts:
-    """The figures on the tabs; `for_me` where it is known already, since it is the dear one."""
-    if for_me is None:
+def counts(*, person_id: int, now: datetime, known: Mapping[Which, int] | None = None) -> Counts:
+    """The figures on the tabs; `known` are those that a page in hand has told already."""
+    figures = dict(known or {})
+    if Which.FOR_ME not in figures:
         mine = awaiting(person_id=person_id, which=Which.FOR_ME, now=now, limit=COUNTED_UP_TO)
-        for_me = len(mine.rows)
-    others = [_tab(which, person_id, now) for which in (Which.EVERYONE, Which.SIGNED_TODAY)]
-    everyone, signed = (query[:COUNTED_UP_TO].count() for query in others)
-    return Counts(for_me=for_me, everyone=everyone, signed_today=signed)
+        figures[Which.FOR_ME] = len(mine.rows)
+    for which in (Which.EVERYONE, Which.SIGNED_TODAY):
+        if which not in figures:
+            figures[which] = _tab(which, person_id, now)[:COUNTED_UP_TO].count()
+    return Counts(
+        for_me=figures[Which.FOR_ME],
+        everyone=figures[Which.EVERYONE],
+        signed_today=figures[Which.SIGNED_TODAY],
+    )
 
 
 def why_not(person_id: int, proposal: Proposal) -> str:
