@@ -28,9 +28,9 @@ def play(on: Installation, *, contract: str) -> dict[str, Any]:
     on.provider.set_script({"match": {"task": f"write-rule {HANGS_AT}"}, "fault": hang, "times": 1})
     on.teller.step(f"The provider will not answer the first call for rule {HANGS_AT}")
     job = _submit(on, contract)
-    saved = _wait_for_the_hang(on, job)
-    calls_before = _rule_calls(on)
+    _wait_for_the_hang(on, job)
     on.cluster.kill()
+    saved, calls_before = _saved_rules(on, job), _rule_calls(on)
     on.teller.step(
         f"Every worker process killed during rule {HANGS_AT}: {len(saved)} rules saved, {len(calls_before)} calls made"
     )
@@ -57,16 +57,14 @@ def _submit(on: Installation, contract: str) -> Job:
     return job
 
 
-def _wait_for_the_hang(on: Installation, job: Job) -> dict[int, Row]:
-    """The rules that are saved when the call that hangs is open."""
+def _wait_for_the_hang(on: Installation, job: Job) -> None:
+    """Until the call that hangs is open."""
 
-    def look() -> dict[int, Row] | None:
-        saved = _saved_rules(on, job)
-        on.teller.progress(f"{len(saved)} of {RULES} rules saved")
-        hangs = any(_number(c) == HANGS_AT and c["outcome"] is None for c in _rule_calls(on))
-        return saved if hangs else None
+    def look() -> bool:
+        on.teller.progress(f"{len(_saved_rules(on, job))} of {RULES} rules saved")
+        return any(_number(c) == HANGS_AT and c["outcome"] is None for c in _rule_calls(on))
 
-    return on.wait(look, what=f"the call for rule {HANGS_AT}")
+    on.wait(look, what=f"the call for rule {HANGS_AT}")
 
 
 def _saved_rules(on: Installation, job: Job) -> dict[int, Row]:
@@ -90,8 +88,7 @@ def _number(call: Call) -> int:
 
 
 def _named(calls: Sequence[Call]) -> str:
-    numbers = sorted(_number(c) for c in calls)
-    return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+    return ", ".join(str(n) for n in sorted(_number(c) for c in calls)) or "none"
 
 
 def _observed(

@@ -50,7 +50,7 @@ def split(ctx: Ctx, pace: Pace) -> Parts:
     return Parts(parts=[Part(number=n, gated=n in pace.gated) for n in range(1, pace.items + 1)])
 
 
-@paced.step(each=split.parts, retry=Retry(attempts=20))
+@paced.step(each=split.parts, retry=Retry(attempts=100))
 def work(ctx: Ctx, part: Part, pace: Pace) -> Worked:
     folder = Path(pace.folder)
     started = os.open(folder / "starts", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
