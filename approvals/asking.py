@@ -41,6 +41,7 @@ class Links:
     withdraw: str
     unsign: str
     again: str
+    newer: str
 
 
 def links_of(slip: Slip, place: Place) -> Links:
@@ -56,6 +57,7 @@ def links_of(slip: Slip, place: Place) -> Links:
         withdraw=place.of("approval-withdraw", at),
         unsign=place.of("approval-unsign", at),
         again=place.of("approval-again", at),
+        newer=place.of("approval", slip.newer.pk) if slip.newer else "",
     )
 
 

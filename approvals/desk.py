@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from approvals.closing import DID
-from approvals.models import Verdict
+from approvals.models import Closing, Verdict
 from approvals.slips import Slip, SlipDecision, SlipOperation
 from approvals.wording import count
 from web.hidden import is_hidden
@@ -19,6 +19,16 @@ from web.times import WITHIN_THE_DAY
 from workflows.states import JobState
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+CLOSED = {
+    Closing.REJECTED.value: "Rejected",
+    Closing.CHANGES_REQUESTED.value: "Changes requested",
+    Closing.WITHDRAWN.value: "Withdrawn",
+    Closing.EXPIRED.value: "Expired",
+    Closing.VOIDED.value: "Void",
+    Closing.REPLACED.value: "Replaced",
+}
+"""What is written on a slip that was closed; one whose operations are sent shows its job's state."""
+
 OPEN_REQUESTS = 3
 OFFERED_FIELDS = 40
 
@@ -90,6 +100,7 @@ class Reading:
     hidden: int
     far: bool
     failing: int
+    closed_words: str
     desk: Desk
     again: bool
 
@@ -110,6 +121,7 @@ def reading_of(slip: Slip, *, handle: str, now: datetime, may_propose_again: boo
         hidden=sum(map(_hidden_in, _texts(slip.document))),
         far=slip.expires_at - now >= WITHIN_THE_DAY,
         failing=sum(not c.ok for c in slip.checks),
+        closed_words=CLOSED.get(slip.closing, ""),
         desk=_desk(slip, handle, len(changes)),
         again=may_propose_again and slip.closed_at is not None and slip.job_state == JobState.VALIDATED,
     )
@@ -127,7 +139,7 @@ def fields_to_choose(slip: Slip) -> list[str]:
 def why_not_now(slip: Slip) -> tuple[str, str, str]:
     """Why this person cannot sign at this moment: a sentence, what follows from it, and the mark before it."""
     if slip.closed_at is not None:
-        return _capital(slip.closed_sentence), "", "done" if slip.closing == "sent" else "cancelled"
+        return slip.closed_sentence, "", "locked"
     if slip.approved_at is not None:
         return "This is approved.", "It is checked again and then sent.", "ready"
     if slip.expired:
@@ -167,8 +179,9 @@ def _who(names: list[str]) -> str:
 
 def _desk(slip: Slip, handle: str, fields: int) -> Desk:
     if not slip.can_approve:
-        strong, text, mark = why_not_now(slip)
-        return Desk("", "", strong, text, mark)
+        if slip.closed_at is not None:
+            return Desk("", "", "This slip is closed.", "What became of it stands at its top.", "locked")
+        return Desk("", "", *why_not_now(slip))
     nth = slip.approvals + 1
     signs = f"as {handle}" if slip.quorum <= 1 else f"as {handle}, {_ordinal(nth)} of {slip.quorum}"
     missing = slip.quorum - nth
@@ -178,7 +191,7 @@ def _desk(slip: Slip, handle: str, fields: int) -> Desk:
         else f"Then it needs {count(missing, 'more signature', 'more signatures')}."
     )
     what = count(len(slip.operations), "operation", "operations").removeprefix("one ")
-    parts = [what, "receiver", *([count(fields, "field", "fields")] if fields else []), "bytes", "expiry"]
+    parts = [what, "receiver", *([count(fields, "field", "fields")] if fields else []), "expiry"]
     return Desk(signs, f"Covers {', '.join(parts)}. {then}", "", "", "")
 
 
@@ -266,7 +279,3 @@ def _texts(value: object) -> Iterator[str]:
 
 def _hidden_in(text: str) -> int:
     return 0 if text.isascii() and text.isprintable() else sum(map(is_hidden, text))
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:] if not sentence[:1].isdigit() else f"№ {sentence}"

@@ -176,7 +176,8 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         recipient=proposal.recipient,
         workflow=job.workflow,
         workflow_title=_workflow_title(job),
-        amount=proposal.amount,
+        # The column pads to four decimals; the slip has as many as the currency.
+        amount=None if proposal.amount is None else proposal.amount.normalize(),
         currency=proposal.currency,
         amount_label=proposal.amount_label,
         initiator=proposal.initiator.username,

@@ -124,6 +124,7 @@ class Slip:
     can_withdraw_proposal: bool
     can_withdraw_approval: bool
     previous: Proposal | None
+    newer: Proposal | None
     differences: list[Difference]
 
 
@@ -193,6 +194,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         can_withdraw_proposal=is_open and job.submitted_by_id == person_id,
         can_withdraw_approval=proposal.closed_at is None and own is not None,
         previous=previous,
+        newer=None if proposal.closed_at is None else _newest_after(proposal),
         differences=[] if previous is None else differences(read(previous.document), value),
     )
 
@@ -227,6 +229,11 @@ def _points(value: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for change in operation["changes"]:
             yield f"{place}: {change['label']}", change["proposed"]
         yield f"{place}: body", operation["body"].replace(operation["operation_key"], "(operation key)")
+
+
+def _newest_after(proposal: Proposal) -> Proposal | None:
+    later = Proposal.objects.filter(job_id=proposal.job_id, number__gt=proposal.number)
+    return later.defer("document").order_by("-number").first()
 
 
 def _who_can(facts: Facts) -> list[str]:

@@ -264,6 +264,9 @@ def test_approving_the_old_slip_leads_to_the_new_one(world: World) -> None:
     assert 'class="stamp"' in html
     fresh = text(as_person(world.second).get(at(world, "approval", made.proposal_id)))
     assert f"Different from № {old.label}" in fresh
+    closed = text(as_person(world.second).get(at(world, "approval", old)))
+    assert "Changes requested</span>" in closed
+    assert at(world, "approval", made.proposal_id) in closed
 
 
 def test_an_expired_proposal_cannot_be_signed(world: World) -> None:
@@ -416,12 +419,13 @@ def test_the_rows_that_are_asked_again_keep_what_is_open(world: World) -> None:
 
 
 def test_the_tabs_and_their_pages_are_kept_while_one_goes_on(world: World) -> None:
-    world.proposed()
+    world.proposed(draft(amount="6318.75"))
     signed = world.proposed()
     world.decide(signed, world.manager)
     client = as_person(world.manager)
     everyone = text(client.get(at(world, "approvals") + "?tab=everyone"))
     assert "?tab=everyone" in everyone
+    assert "6,318.75<" in everyone
     today = text(client.get(at(world, "approvals") + "?tab=signed-today"))
     assert "You signed" in today
     assert "Approved, not sent" in today
