@@ -12,6 +12,7 @@ urlpatterns = [
     path("", include("web.urls")),
     path("", include("api.urls")),
     path("t/<slug:slug>/approvals/", include("approvals.urls")),
+    path("t/<slug:slug>/cases/", include("reconciliation.urls")),
     path("", include("console.urls")),
 ]
 handler400 = "access.doors.bad_request"

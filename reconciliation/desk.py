@@ -1,0 +1,149 @@
+"""What the room's pages show beyond what the rows say: tabs, marks, the ladder's buttons, the meter of the key's time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Q
+from django.urls import NoReverseMatch, reverse
+
+from reconciliation.asking import BUTTONS, URL_OF
+from reconciliation.models import Case, CaseKind
+from reconciliation.queries import CasePage
+from reconciliation.verbs import Verb
+
+K = CaseKind
+METER = 1440
+"""The meter's width; an image in front of a figure, so that a unit of it means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One kind of doubt, as people sort them."""
+
+    name: str
+    label: str
+    mark: str
+    kinds: tuple[CaseKind, ...]
+
+
+TABS: tuple[Tab, ...] = (
+    Tab(
+        "unknown",
+        "Outcome unknown",
+        "unknown",
+        (K.UNKNOWN_OUTCOME, K.CONFIRMATION_OVERDUE, K.POSSIBLE_DUPLICATE, K.CONTRADICTED),
+    ),
+    Tab("differs", "Partly applied, answer differs", "mixed", (K.PARTIAL, K.CONFLICTED, K.KEY_MISMATCH)),
+    Tab("exhausted", "Retry exhausted", "exhausted", (K.RETRY_EXHAUSTED, K.PERMANENT_ERROR)),
+    Tab("held", "Held", "held", (K.REVISION_MISSING, K.SEND_BLOCKED)),
+    Tab(
+        "again",
+        "Waiting for a new proposal",
+        "awaiting",
+        (K.PROPOSAL_EXPIRED, K.CHANGES_REQUESTED, K.FACT_CHANGED, K.NO_APPROVER),
+    ),
+    Tab("effects", "Cancelled with effects", "mixed", (K.CANCELLED_WITH_EFFECT,)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTab:
+    """A tab with how many open cases it holds."""
+
+    name: str
+    label: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The open cases of the whole list, snoozed ones too."""
+
+    total: int
+    late: int
+    mine: int
+    snoozed: int
+    tabs: tuple[ShownTab, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One verb with its button."""
+
+    verb: Verb
+    words: str
+    key: str
+    url: str
+    first: bool
+    """Whether it is the safest of those that are allowed: the one filled button of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much is left of the time in which the same key is one effect; `x` and `width` are the meter's."""
+
+    until: datetime
+    open: bool
+    x: int
+    width: int
+
+
+def tab_named(name: str) -> Tab | None:
+    """The tab of an address, or None for all."""
+    return next((t for t in TABS if t.name == name), None)
+
+
+def mark_of(kind: str) -> str:
+    """The mark that stands before a kind's words. Plum only where an outcome is unknown."""
+    return next((t.mark for t in TABS if kind in t.kinds), "unknown")
+
+
+def counts(person_id: int, *, now: datetime) -> Counts:
+    """How many open cases there are of each kind of doubt. One query."""
+    by_kind: Counter[str] = Counter()
+    late = mine = snoozed = 0
+    rows = Case.objects.filter(resolved_at__isnull=True).values_list("kind").order_by("kind")
+    for kind, number, overdue, own, asleep in rows.annotate(
+        n=Count("pk"),
+        late=Count("pk", filter=Q(due_at__lte=now)),
+        own=Count("pk", filter=Q(assignee_id=person_id)),
+        asleep=Count("pk", filter=Q(snoozed_until__gt=now)),
+    ):
+        by_kind[kind] += number
+        late, mine, snoozed = late + overdue, mine + own, snoozed + asleep
+    tabs = tuple(ShownTab(t.name, t.label, sum(by_kind[k] for k in t.kinds)) for t in TABS)
+    return Counts(by_kind.total(), late, mine, snoozed, tabs)
+
+
+def ladder(page: CasePage, slug: str) -> list[Rung]:
+    """The verbs, safest first, each with its button."""
+    first = next((v.name for v in page.verbs if v.allowed), None)
+    return [
+        Rung(
+            v, *BUTTONS[v.name], url=reverse(URL_OF[v.name], args=(slug, page.case_id)), first=v.name is first
+        )
+        for v in page.verbs
+    ]
+
+
+def window(page: CasePage, now: datetime) -> Window | None:
+    """The key's time, counted from the first send, or None where the receiver promises none."""
+    until = page.resubmit_safe_until
+    sent_at = next((k.at for k in page.known if k.name == "Dispatched" and k.at is not None), None)
+    if until is None or sent_at is None:
+        return None
+    left = max((until - now).total_seconds(), 0.0)
+    whole = max((until - sent_at).total_seconds(), 1.0)
+    width = min(METER, round(METER * left / whole))
+    return Window(until, until > now, METER - width, width)
+
+
+def link(name: str, *args: object) -> str:
+    """The address of another room's page, or "" where this installation has no such page."""
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return ""

@@ -1,0 +1,269 @@
+"""What a person posts about a case. The forms only gather and say what is missing; the actions decide.
+
+Each carries the version of the case that was on the screen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils import timezone
+
+from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AGAIN, STOP
+from reconciliation.actions.receipts import Receipt
+from reconciliation.actions.working import LONGEST
+from reconciliation.queries import CasePage
+
+_LATEST_VERSION = 2**31 - 1
+
+
+class CaseForm(forms.Form):
+    """Nothing but the version. `free` is the field that a refusal of the action belongs to."""
+
+    free = ""
+    version = forms.IntegerField(min_value=0, max_value=_LATEST_VERSION, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any, page: CasePage) -> None:
+        super().__init__(data, auto_id="f-%s", initial={"version": page.version}, use_required_attribute=True)
+        self.page = page
+        self.fit(page)
+
+    def fit(self, page: CasePage) -> None:
+        """Make the fields those of this case."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is anything to fill in."""
+        return bool(self.visible_fields())
+
+    @property
+    def typed(self) -> list[tuple[str, str]]:
+        """What was posted in each visible field, to be shown where it can no longer be sent."""
+        found = [(str(b.label), ", ".join(map(str, _listed(b.value())))) for b in self.visible_fields()]
+        return [(label, value) for label, value in found if value]
+
+    def renewed(self, version: int) -> None:
+        """Take the case's version as it is now, so that what was typed can be sent again on purpose."""
+        assert isinstance(self.data, QueryDict)
+        data = self.data.copy()
+        data["version"] = str(version)
+        self.data = data
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _words(label: str, missing: str, *, rows: int = 3, help_text: str = "") -> forms.CharField:
+    return forms.CharField(
+        label=label,
+        max_length=LONGEST,
+        help_text=help_text,
+        error_messages={"required": missing},
+        widget=forms.Textarea(attrs={"rows": rows}),
+    )
+
+
+def _line(label: str, missing: str = "", *, longest: int = 200, help_text: str = "") -> forms.CharField:
+    return forms.CharField(
+        label=label,
+        max_length=longest,
+        required=bool(missing),
+        help_text=help_text,
+        error_messages={"required": missing},
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+
+
+def _moment(label: str, missing: str) -> forms.DateTimeField:
+    """A time in the zone that the pages are written in."""
+    return forms.DateTimeField(
+        label=label,
+        error_messages={"required": missing, "invalid": "Enter a date and a time."},
+        widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M:%S", attrs={"type": "datetime-local", "step": "1"}),
+    )
+
+
+class ReasonForm(CaseForm):
+    """A reason, kept in the journal. Each verb says what it is a reason for."""
+
+    free = "reason"
+    reason = _words("Reason, kept with the case", "Give a reason: it is kept with the case.")
+
+
+class ResubmitForm(ReasonForm):
+    reason = _words("Why it is sent again", "Say why it is sent again.")
+
+
+class AcceptForm(ReasonForm):
+    reason = _words("Why the difference can stand", "Say why the difference can stand.")
+
+
+class GoOnForm(ReasonForm):
+    reason = _words("What has been put right", "Say what has been put right.")
+
+
+class StopForm(ReasonForm):
+    reason = _words("Why what was applied can stand alone", "Say why what was applied can stand alone.")
+
+
+class GiveUpForm(ReasonForm):
+    reason = _words("Why the job is given up", "Say why the job is given up.")
+
+
+class DeclineForm(ReasonForm):
+    reason = _words("Why not", "Say why not: whoever asked has only your reason.")
+
+
+class RetryForm(ReasonForm):
+    attempts = forms.IntegerField(
+        label="More attempts",
+        min_value=1,
+        max_value=20,
+        initial=3,
+        error_messages={"required": "Say how often it is tried again, 1 to 20."},
+    )
+    reason = _words("Why it should work now", "Say why it should work now.")
+    field_order = ("attempts", "reason")
+
+
+class ReceiptForm(CaseForm):
+    """What a receipt says, entered without being shown what it should say."""
+
+    free = "note"
+    receipt_id = _line("Receipt number", "Enter the receipt's number.")
+    amount = _line("Amount on the receipt", "Enter the amount in figures, such as 4800.00.", longest=40)
+    currency = _line("Currency on the receipt", "Enter the currency, such as EUR.", longest=3)
+    record = _line(
+        "Record or payee on the receipt", "Enter the record or payee that the receipt names.", longest=300
+    )
+    obtained_from = _line(
+        "Who gave it, or where it was found", "Say who gave you the receipt, or where you found it."
+    )
+    obtained_at = _moment("When it was obtained", "Say when it was obtained.")
+    note = forms.CharField(
+        label="Note", max_length=1000, required=False, widget=forms.Textarea(attrs={"rows": 2})
+    )
+
+    def fit(self, page: CasePage) -> None:
+        if page.amount is None:
+            del self.fields["amount"], self.fields["currency"]
+
+    def receipt(self) -> Receipt:
+        """The receipt as it was entered."""
+        given = self.cleaned_data
+        return Receipt(
+            receipt_id=given["receipt_id"],
+            record=given["record"],
+            obtained_from=given["obtained_from"],
+            obtained_at=given["obtained_at"],
+            amount=given.get("amount", ""),
+            currency=given.get("currency", ""),
+        )
+
+
+class NotAppliedForm(CaseForm):
+    """What shows that it did not happen, and what follows."""
+
+    free = "evidence"
+    basis = forms.ChoiceField(
+        label="What shows it",
+        choices=[
+            (BY_STATEMENT, "The receiver says so in writing"),
+            (BY_LOOKUP, "The last look-up found nothing, late enough to prove it"),
+        ],
+        initial=BY_STATEMENT,
+        widget=forms.RadioSelect,
+        error_messages={"required": "Say what shows it."},
+    )
+    source = _line(
+        "Whose statement, and where it can be found",
+        help_text="A letter, a mail, a ticket. Not needed for a look-up.",
+    )
+    source.required = False
+    evidence = _words("What it says", "Say what shows that it was not applied.")
+    then = forms.ChoiceField(
+        label="What follows",
+        choices=[
+            (STOP, "Close it as not applied, send nothing"),
+            (SEND_AGAIN, "Send it again with the same key, while its approval lives"),
+        ],
+        initial=STOP,
+        widget=forms.RadioSelect,
+        error_messages={"required": "Say what follows."},
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if given.get("basis") == BY_STATEMENT and not given.get("source") and "source" not in self.errors:
+            self.add_error("source", "Say whose statement it is, and where it can be found.")
+        return given
+
+
+class OutcomeForm(CaseForm):
+    """One of the outcomes of the case's kind, and what shows it."""
+
+    free = "evidence"
+    outcome = forms.ChoiceField(
+        label="What became of it",
+        widget=forms.RadioSelect,
+        error_messages={"required": "Say what became of it."},
+    )
+    evidence = _words("What shows it", "Say what shows it.")
+    source = _line("Where that can be found", "Say where that can be found: a receipt, a letter, a ticket.")
+
+    def fit(self, page: CasePage) -> None:
+        field = self.fields["outcome"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(o, o[:1].upper() + o[1:]) for o in page.outcomes]
+
+
+class AssignForm(CaseForm):
+    """Who works on the case from now on; nobody named leaves it to its role."""
+
+    free = "assignee"
+    assignee = forms.TypedChoiceField(label="Who", required=False, coerce=int, empty_value=None)
+
+    def fit(self, page: CasePage) -> None:
+        field = self.fields["assignee"]
+        assert isinstance(field, forms.ChoiceField)
+        people = [(p.pk, p.username) for p in page.assignable]
+        field.choices = [("", f"Any {page.owner_role}"), *people]
+        field.initial = page.assignee_id
+
+
+class SnoozeForm(ReasonForm):
+    free = "until"
+    until = _moment("Put it off until", "Say until when.")
+    reason = _words("What you wait for", "Say what you wait for.", rows=2)
+    field_order = ("until", "reason")
+
+    def fit(self, page: CasePage) -> None:
+        self.fields["until"].help_text = f"Within 14 days, in {timezone.get_current_timezone_name()}."
+
+
+class CommentForm(CaseForm):
+    """What somebody thinks. The case's version does not matter: a comment never comes too late."""
+
+    free = "body"
+    body = _words("Comment", "Write something first.")
+
+    def fit(self, page: CasePage) -> None:
+        self.fields["version"].required = False
+
+
+class EvidenceForm(CaseForm):
+    """Something that a person has found. It settles nothing by itself."""
+
+    free = "summary"
+    summary = _words("What it shows", "Say what it shows.", rows=2)
+    detail = forms.CharField(
+        label="In full", max_length=100_000, required=False, widget=forms.Textarea(attrs={"rows": 4})
+    )
+    source = _line("Where it comes from", "Say where it comes from.")
+    taken_at = _moment("When it was taken", "Say when it was taken.")
+
+    def fit(self, page: CasePage) -> None:
+        self.fields["version"].required = False

@@ -1,0 +1,18 @@
+"""The room's addresses, under /t/<slug>/cases/. Whatever changes something is posted."""
+
+from django.urls import URLPattern, path
+
+from reconciliation import views
+from reconciliation.asking import ANSWERS, ASKS
+
+urlpatterns: list[URLPattern] = [
+    path("", views.cases, name="cases"),
+    path("<int:case_id>/", views.case, name="case"),
+    path("<int:case_id>/look-up/", views.look_up, name="case-look-up"),
+    path("<int:case_id>/take/", views.take, name="case-take"),
+    *(path(f"<int:case_id>/{ask.path}/", views.asks(ask), name=ask.url_name) for ask in ASKS),
+    *(
+        path(f"<int:case_id>/requests/<int:request_id>/{ask.path}/", views.asks(ask), name=ask.url_name)
+        for ask in ANSWERS
+    ),
+]

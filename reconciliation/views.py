@@ -1,0 +1,230 @@
+"""The room's pages: the list of cases, one case, and a form for every verb. Nothing decides on GET."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponseBase, QueryDict
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django_htmx.http import HttpResponseClientRedirect
+
+from access.doors import DoorView, TenantRequest, tenant_page
+from access.refusals import Conflict, Unprocessable
+from access.tenancy import reading
+from reconciliation import desk
+from reconciliation.actions import outcomes, owning
+from reconciliation.actions.receipts import DoesNotMatch
+from reconciliation.actions.working import StaleCase
+from reconciliation.asking import COMMENTERS, Ask, Asked, perform
+from reconciliation.forms import CaseForm
+from reconciliation.locks import NoSuchRequest
+from reconciliation.models import ResolutionRequest
+from reconciliation.queries import CasePage, case_page, cases_of, open_cases
+from reconciliation.situation import SECONDERS
+from web.htmx import render_fragment, wants_fragment
+
+CASE, ASK = "reconciliation/case.html", "reconciliation/ask.html"
+
+
+@require_safe
+@tenant_page()
+def cases(request: TenantRequest, slug: str) -> HttpResponseBase:
+    """Open cases, the nearest clock first, by keyset. What cannot be read in the query narrows nothing."""
+    tab = desk.tab_named(request.GET.get("kind", ""))
+    chosen = {
+        "kind": tab.name if tab else "",
+        **{name: request.GET.get(name) == "1" for name in ("mine", "late", "snoozed")},
+    }
+    page = open_cases(
+        now=request.now,
+        kinds=tab.kinds if tab else (),
+        mine=request.person.pk if chosen["mine"] else None,
+        overdue=bool(chosen["late"]),
+        snoozed=bool(chosen["snoozed"]),
+        after=request.GET.get("after", "")[:40],
+    )
+    context = {
+        "counts": desk.counts(request.person.pk, now=request.now),
+        "rows": [(row, desk.mark_of(row.kind)) for row in page.rows],
+        "after": page.after,
+        "further": bool(request.GET.get("after")),
+        "chosen": chosen,
+        "narrowed": any(chosen.values()),
+        "me": request.person.username,
+    }
+    return render_fragment(request, "reconciliation/cases.html#list", context)
+
+
+@require_safe
+@tenant_page()
+def case(request: TenantRequest, slug: str, case_id: int) -> HttpResponseBase:
+    """One case; its live part asks again while the case is open."""
+    page = case_page(case_id, request.person.pk, now=request.now)
+    return render_fragment(request, f"{CASE}#live", _case_context(request, slug, page))
+
+
+@require_POST
+@tenant_page()
+def look_up(request: TenantRequest, slug: str, case_id: int) -> HttpResponseBase:
+    """Asks the receiver. The answer is new evidence on the case's page, wherever the question came from."""
+    seen = outcomes.look_up(
+        tenant_id=request.tenant.pk,
+        case_id=case_id,
+        person_id=request.person.pk,
+        version=_version(request.POST),
+        now=timezone.now(),
+    )
+    if not wants_fragment(request):
+        messages.info(request, seen.sentence)
+        return redirect("case", slug, case_id)
+    with reading(request.tenant.pk):
+        page = case_page(case_id, request.person.pk, now=timezone.now())
+        context = {**_case_context(request, slug, page), "said": seen.sentence}
+        return render_fragment(request, f"{CASE}#answered", context)
+
+
+@require_POST
+@tenant_page()
+def take(request: TenantRequest, slug: str, case_id: int) -> HttpResponseBase:
+    """The case is the reader's own from now on."""
+    done = owning.take(
+        tenant_id=request.tenant.pk,
+        case_id=case_id,
+        person_id=request.person.pk,
+        version=_version(request.POST),
+        now=timezone.now(),
+    )
+    return _done(request, slug, case_id, done.sentence)
+
+
+def asks(ask: Ask) -> DoorView[...]:
+    """The view of one question: GET asks, as a page or as a dialog; POST does it, or asks again with what was typed."""
+
+    @require_http_methods(["GET", "HEAD", "POST"])
+    @tenant_page()
+    def view(request: TenantRequest, slug: str, case_id: int, request_id: int = 0) -> HttpResponseBase:
+        with reading(request.tenant.pk):
+            page = case_page(case_id, request.person.pk, now=request.now)
+            _refuse_strange(case_id, request_id)
+            form = ask.form(request.POST if request.method == "POST" else None, page)
+            if not form.is_bound:
+                return _ask(request, slug, ask, page, form, request_id)
+        if not form.is_valid():
+            return _ask(request, slug, ask, page, form, request_id, status=422)
+        try:
+            return _done(request, slug, case_id, perform(ask, _asked(request, case_id, request_id, form)))
+        except Unprocessable as wrong:
+            field = wrong.field if isinstance(wrong, DoesNotMatch) else form.free
+            form.add_error(field if field in form.fields else None, str(wrong))
+            return _ask(request, slug, ask, page, form, request_id, status=422)
+        except Conflict as late:
+            return _too_late(request, slug, ask, form, request_id, late)
+
+    return view
+
+
+def _asked(request: TenantRequest, case_id: int, request_id: int, form: CaseForm) -> Asked:
+    return Asked(
+        tenant_id=request.tenant.pk,
+        case_id=case_id,
+        request_id=request_id,
+        person_id=request.person.pk,
+        now=timezone.now(),
+        form=form,
+    )
+
+
+def _too_late(
+    request: TenantRequest, slug: str, ask: Ask, form: CaseForm, request_id: int, late: Conflict
+) -> HttpResponseBase:
+    """What was typed is kept beside how the case is now, and can be sent again where that still makes sense."""
+    with reading(request.tenant.pk):
+        page = case_page(form.page.case_id, request.person.pk, now=timezone.now())
+    form.renewed(page.version)
+    title = "This cannot be done now"
+    if isinstance(late, StaleCase):
+        title = f"{page.label} is resolved" if page.resolved else f"{page.label} has changed"
+    conflict = {"title": title, "because": str(late)}
+    return _ask(request, slug, ask, page, form, request_id, status=409, conflict=conflict)
+
+
+def _ask(
+    request: TenantRequest,
+    slug: str,
+    ask: Ask,
+    page: CasePage,
+    form: CaseForm,
+    request_id: int,
+    *,
+    status: int = 200,
+    conflict: dict[str, str] | None = None,
+) -> HttpResponseBase:
+    answered = page.request is None or page.request.request_id != request_id
+    place = (slug, page.case_id, request_id) if request_id else (slug, page.case_id)
+    verb = next((v for v in page.verbs if v.name is ask.verb), None)
+    context = {
+        "ask": ask,
+        "c": page,
+        "form": form,
+        "verb": verb,
+        "asked": None if answered else page.request,
+        "lead": ask.lead or (verb.sentence if verb else ""),
+        "refusal": ask.refusal(page, request.roles) or _no_answer(ask, page, request_id),
+        "conflict": conflict,
+        "url": reverse(ask.url_name, args=place),
+        "zone": timezone.get_current_timezone_name(),
+    }
+    name = f"{ASK}#dialog" if wants_fragment(request) else ASK
+    response = TemplateResponse(request, name, context, status=status)
+    patch_vary_headers(response, ["HX-Request"])
+    return response
+
+
+def _refuse_strange(case_id: int, request_id: int) -> None:
+    if request_id and not ResolutionRequest.objects.filter(pk=request_id, case=case_id).exists():
+        raise NoSuchRequest(f"There is no request {request_id} here.")
+
+
+def _no_answer(ask: Ask, page: CasePage, request_id: int) -> str:
+    """Why this person does not answer a request, or nothing."""
+    if not request_id:
+        return ""
+    if page.request is None or page.request.request_id != request_id:
+        return "This request has been answered already."
+    if ask.path == "withdraw":
+        return "" if page.request.may_withdraw else "Only whoever asked takes it back; you can decline it."
+    return page.request.why_not
+
+
+def _done(request: TenantRequest, slug: str, case_id: int, sentence: str) -> HttpResponseBase:
+    messages.success(request, sentence)
+    if wants_fragment(request):
+        return HttpResponseClientRedirect(reverse("case", args=(slug, case_id)))
+    return redirect("case", slug, case_id)
+
+
+def _case_context(request: TenantRequest, slug: str, page: CasePage) -> dict[str, Any]:
+    return {
+        "c": page,
+        "mark": desk.mark_of(page.kind),
+        "ladder": desk.ladder(page, slug),
+        "window": desk.window(page, request.now),
+        "others": [row for row in cases_of(page.job_id, now=request.now) if row.case_id != page.case_id],
+        "slip_url": desk.link("approval", slug, page.proposal_id) if page.proposal_id else "",
+        "item_url": desk.link("item", slug, page.job_id, page.item_id) if page.item_id else "",
+        "job_url": desk.link("job", slug, page.job_id),
+        "mine": page.assignee_id == request.person.pk,
+        "may_comment": not request.roles.isdisjoint(COMMENTERS),
+        "may_add": not request.roles.isdisjoint(SECONDERS),
+    }
+
+
+def _version(data: QueryDict) -> int:
+    text = data.get("version", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
