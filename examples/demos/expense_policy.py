@@ -36,7 +36,7 @@ def play(on: Installation, *, contract: str) -> dict[str, Any]:
     )
     last = max(c["id"] for c in on.provider.calls())
     on.cluster.start()
-    on.wait_for_state(job.pk, JobState.AWAITING_APPROVAL, seconds=60)
+    on.wait_for_state(job.pk, JobState.AWAITING_APPROVAL)
     calls_after = _rule_calls(on, since=last)
     on.teller.step(f"Started again: {len(calls_after)} calls more, for rules {_named(calls_after)}")
     for handle in (MANAGER, SECOND_MANAGER):

@@ -30,11 +30,13 @@ from examples.management.sample import SUBMITTER, Sample
 from examples.simulators.client import ErpControl, ProviderControl, start_erp, start_provider
 from workflows import verification
 from workflows.actions.submit import submit_job
-from workflows.models import Job
+from workflows.models import STUCK_NUMBERS, Attempt, Job
 from workflows.states import JobState
 
 T = TypeVar("T")
 LOOK_EVERY = 0.02
+LONGEST_WAIT = 90.0
+"""Seconds: far more than a calm machine needs. What has stopped for good is told at once."""
 
 
 class NotSeen(Exception):
@@ -93,7 +95,7 @@ class Installation:
         with reading(self.tenant_id):
             return Operation.objects.values_list("operation_key", flat=True).get(job_id=job_id)
 
-    def wait_for_state(self, job_id: int, *wanted: JobState, seconds: float = 40) -> Job:
+    def wait_for_state(self, job_id: int, *wanted: JobState, seconds: float = LONGEST_WAIT) -> Job:
         """The job once it is in one of the states. Raises NotSeen."""
         names = " or ".join(wanted)
 
@@ -102,11 +104,20 @@ class Installation:
             self.teller.progress(f"{job.label} is {job.state}, waiting for {names}")
             if job.ended_at is not None and job.state not in wanted:
                 raise NotSeen(f"{job.label} ended in {job.state}, not in {names}.")
+            if job.state not in wanted and (why := self._why_stuck(job)):
+                raise NotSeen(f"{job.label} is {job.state} and does not go on: {why}")
             return job if job.state in wanted else None
 
         return self.wait(look, seconds=seconds, what=f"job {job_id} in {names}")
 
-    def wait(self, look: Callable[[], T | None], *, what: str, seconds: float = 40) -> T:
+    def _why_stuck(self, job: Job) -> str:
+        """The last error of a step that has stopped, if one has."""
+        with reading(self.tenant_id):
+            stuck = Attempt.objects.filter(item__job=job, item__state__in=STUCK_NUMBERS)
+            last = stuck.order_by("-pk").select_related("item__stage").first()
+            return "" if last is None else f"{last.item.stage.name} stopped with {last.error_message}"
+
+    def wait(self, look: Callable[[], T | None], *, what: str, seconds: float = LONGEST_WAIT) -> T:
         """The first truthy value of `look`. Raises NotSeen."""
         deadline = time.monotonic() + seconds
         while not (value := look()):
@@ -121,9 +132,7 @@ class Installation:
         def look() -> list[int]:
             return [w.pk for w in live_workers() if w.pk > newer_than]
 
-        return self.wait(
-            lambda: ids if len(ids := look()) >= count else None, what=f"{count} workers", seconds=30
-        )
+        return self.wait(lambda: ids if len(ids := look()) >= count else None, what=f"{count} workers")
 
     def newest_worker(self) -> int:
         return max((w.pk for w in live_workers()), default=0)

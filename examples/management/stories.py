@@ -101,15 +101,10 @@ def play(sample: Sample, *, now: Clock, seconds: float = LONGEST_SECONDS) -> dic
     deadline = time.monotonic() + seconds
     jobs: dict[str, int] = {}
     missed: dict[str, str] = {}
-    for story in STORIES:
-        try:
-            jobs[story.key] = _submit(sample, story, now())
-        except Refused as refused:
-            missed[story.key] = str(refused)
-    waiting = [s for s in STORIES if s.key in jobs]
+    waiting = list(STORIES)
     while waiting:
         for story in list(waiting):
-            if _go_on(sample, story, jobs[story.key], now(), missed):
+            if _go_on(sample, story, jobs, missed, now()):
                 waiting.remove(story)
         if time.monotonic() > deadline:
             break
@@ -117,16 +112,21 @@ def play(sample: Sample, *, now: Clock, seconds: float = LONGEST_SECONDS) -> dic
     return missed
 
 
-def _go_on(sample: Sample, story: Story, job_id: int, now: datetime, missed: dict[str, str]) -> bool:
-    """Whether the story has ended, well or (a person was refused) not; else why it has not is kept in `missed`."""
-    with reading(sample.tenant_id):
-        job = Job.objects.get(pk=job_id)
+def _go_on(sample: Sample, story: Story, jobs: dict[str, int], missed: dict[str, str], now: datetime) -> bool:
+    """Whether the story has ended, well or (somebody was refused) not; else why it has not is kept in `missed`."""
     try:
+        if story.key not in jobs:
+            jobs[story.key] = _submit(sample, story, now)
+        with reading(sample.tenant_id):
+            job = Job.objects.get(pk=jobs[story.key])
+        missed[story.key] = f"{job.label} is still {job.state}"
         there = story.go_on(Scene(sample, job, now))
     except Refused as refused:
-        missed[story.key] = f"{job.label} is {job.state}: {refused}"
+        missed[story.key] = str(refused)
         return True
-    missed[story.key] = f"{job.label} is still {job.state}"
+    except OSError as away:
+        missed[story.key] = f"a simulator does not answer ({away})"
+        return False
     if there:
         del missed[story.key]
     return there

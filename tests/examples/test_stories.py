@@ -25,8 +25,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 
 
 @pytest.fixture
-def own_var(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_var(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Path:
     monkeypatch.setenv("COUNTERFOIL_VAR", str(tmp_path))
+    # The real hash takes most of a second for each person.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     return tmp_path
 
 
@@ -109,6 +111,16 @@ def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict
     }
     assert verification.verify_jobs().bad is None
     assert verification.verify_tenants().bad is None
+
+
+def test_simulators_that_are_away_are_said_to_be_so(own_var: Path, settings: Any) -> None:
+    settings.COUNTERFOIL_ERP_URL = settings.COUNTERFOIL_PROVIDER_URL = "http://127.0.0.1:9"
+    loaded = sample.load(now=timezone.now(), sign_in=False)
+
+    missed = stories.play(loaded, now=timezone.now, seconds=0)
+
+    assert set(missed) == {s.key for s in stories.STORIES}
+    assert "a simulator does not answer" in missed["example-exhausted"]
 
 
 def test_sign_ins_are_printed(own_var: Path, capsys: pytest.CaptureFixture[str]) -> None:

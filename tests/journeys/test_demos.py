@@ -20,7 +20,7 @@ from config.var import PROJECT, var_file
 from tests.support import eventually
 
 pytestmark = pytest.mark.processes
-LONGEST_SECONDS = 150
+LONGEST_SECONDS = 300
 
 
 @pytest.mark.parametrize(("contract", "state"), [("keyed", "CONFIRMED"), ("neither", "NEEDS_RECONCILIATION")])
@@ -57,6 +57,17 @@ def test_expense_policy_asks_again_only_what_was_not_saved() -> None:
     assert told["keys_sent"] == [told["operation_key"]]
 
 
+def test_demo_that_does_not_get_there_says_why_and_fails() -> None:
+    """A provider that is given a millisecond: the model's step stops, and nothing is ever proposed."""
+    ended = _run("vendor-onboarding", COUNTERFOIL_PROVIDER_TIMEOUT="0.001")
+
+    told = json.loads(ended.stdout)
+    assert ended.returncode == 1
+    assert told["promise_held"] is False
+    assert told["why"].startswith("JOB-1 is VALIDATED and does not go on: assess stopped with")
+    assert told["why"] in ended.stderr
+
+
 def test_interrupted_demo_leaves_nothing_behind() -> None:
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(
@@ -81,17 +92,22 @@ def test_interrupted_demo_leaves_nothing_behind() -> None:
 
 def demo(*arguments: str) -> dict[str, Any]:
     """Run a demo to its end, which has to be a good one; what it printed as JSON."""
-    ended = subprocess.run(
+    ended = _run(*arguments)
+    assert ended.returncode == 0, ended.stderr[-6000:]
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "manage.py", "demo", *arguments, "--json"],
         cwd=PROJECT,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=LONGEST_SECONDS,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr[-6000:]
-    told: dict[str, Any] = json.loads(ended.stdout)
-    return told
 
 
 def _text(said: Any) -> str:

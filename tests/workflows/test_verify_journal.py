@@ -57,7 +57,9 @@ def test_journal_that_nobody_touched_verifies(
     call_command("verify_journal")
 
     assert first != second
-    assert capsys.readouterr().out == "8 rows of 2 jobs and 2 rows of 1 organisations verified.\n"
+    assert capsys.readouterr().out == (
+        "Every chain is whole. Jobs: 2 (rows: 8). Organisations: 1 (rows: 2).\n"
+    )
 
 
 def test_evidence_that_was_edited_is_named(tenant: Tenant, submitter: int) -> None:

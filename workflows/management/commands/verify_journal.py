@@ -23,5 +23,6 @@ class Command(BaseCommand):
             if bad is not None:
                 raise CommandError(f"The journal was changed. First bad row: {bad}.")
         self.stdout.write(
-            f"{jobs.rows} rows of {jobs.chains} jobs and {tenants.rows} rows of {tenants.chains} organisations verified."
+            f"Every chain is whole. Jobs: {jobs.chains} (rows: {jobs.rows})."
+            f" Organisations: {tenants.chains} (rows: {tenants.rows})."
         )
