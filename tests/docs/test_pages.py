@@ -17,7 +17,7 @@ from workflows.models import AttemptOutcome
 from workflows.states import ItemState, JobState
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 ORDER = "job → stage → work item → proposal → operation → case"
 
 
