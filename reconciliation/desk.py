@@ -9,10 +9,12 @@ from datetime import datetime
 from django.db.models import Count, Q
 from django.urls import NoReverseMatch, reverse
 
+from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AGAIN, STOP
 from reconciliation.asking import BUTTONS, URL_OF
 from reconciliation.models import Case, CaseKind
 from reconciliation.queries import CasePage
 from reconciliation.verbs import Verb
+from web.times import WITHIN_THE_DAY
 
 K = CaseKind
 METER = 1440
@@ -47,6 +49,13 @@ TABS: tuple[Tab, ...] = (
     ),
     Tab("effects", "Cancelled with effects", "mixed", (K.CANCELLED_WITH_EFFECT,)),
 )
+
+
+_DETAILS: dict[str, tuple[str, dict[str, str]]] = {
+    "basis": ("Shown by", {BY_LOOKUP: "the last look-up", BY_STATEMENT: "the receiver’s own words"}),
+    "source": ("Found in", {}),
+    "then": ("Then", {STOP: "closed as not applied, nothing is sent", SEND_AGAIN: "sent again, same key"}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,7 @@ class Window:
 
     until: datetime
     open: bool
+    near: bool
     x: int
     width: int
 
@@ -138,7 +148,22 @@ def window(page: CasePage, now: datetime) -> Window | None:
     left = max((until - now).total_seconds(), 0.0)
     whole = max((until - sent_at).total_seconds(), 1.0)
     width = min(METER, round(METER * left / whole))
-    return Window(until, until > now, METER - width, width)
+    return Window(until, until > now, is_near(until, now), METER - width, width)
+
+
+def is_near(moment: datetime, now: datetime) -> bool:
+    """Whether a duration says more about it than its time of day."""
+    return moment - now < WITHIN_THE_DAY
+
+
+def asked_for(page: CasePage) -> list[tuple[str, str]]:
+    """The details of the open request in people's words, in the order of its form."""
+    details = page.request.details if page.request else {}
+    found = []
+    for name, (label, words) in _DETAILS.items():
+        if value := details.get(name):
+            found.append((label, words.get(value, value)))
+    return found
 
 
 def link(name: str, *args: object) -> str:

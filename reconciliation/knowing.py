@@ -120,12 +120,13 @@ def _sent(doubt: Doubt) -> list[Known]:
 
 
 def _ended(s: Submission) -> Known:
+    fault = s.fault.rstrip(".")
     if s.may_have_been_sent_at is None:
-        return Known("Not sent", s.closed_at, f"No byte left: {s.fault}.")
+        return Known("Not sent", s.closed_at, f"No byte left: {fault}.")
     if s.status is None:
-        return Known("Answer lost", s.closed_at, f"No status, no receipt, no body: {s.fault}.")
+        return Known("Answer lost", s.closed_at, f"No status, no receipt, no body: {fault}.")
     receipt = f", receipt {s.receipt_id}" if s.receipt_id else ", no receipt"
-    return Known("Answered", s.closed_at, f"{s.fault[:1].upper()}{s.fault[1:]}{receipt}.")
+    return Known("Answered", s.closed_at, f"{fault[:1].upper()}{fault[1:]}{receipt}.")
 
 
 def _seen(doubt: Doubt) -> list[Known]:

@@ -174,11 +174,11 @@ def _ask(
         "form": form,
         "verb": verb,
         "asked": None if answered else page.request,
+        "asked_for": desk.asked_for(page),
         "lead": ask.lead or (verb.sentence if verb else ""),
         "refusal": ask.refusal(page, request.roles) or _no_answer(ask, page, request_id),
         "conflict": conflict,
         "url": reverse(ask.url_name, args=place),
-        "zone": timezone.get_current_timezone_name(),
     }
     name = f"{ASK}#dialog" if wants_fragment(request) else ASK
     response = TemplateResponse(request, name, context, status=status)
@@ -215,6 +215,8 @@ def _case_context(request: TenantRequest, slug: str, page: CasePage) -> dict[str
         "mark": desk.mark_of(page.kind),
         "ladder": desk.ladder(page, slug),
         "window": desk.window(page, request.now),
+        "due_near": desk.is_near(page.due_at, request.now),
+        "asked_for": desk.asked_for(page),
         "others": [row for row in cases_of(page.job_id, now=request.now) if row.case_id != page.case_id],
         "slip_url": desk.link("approval", slug, page.proposal_id) if page.proposal_id else "",
         "item_url": desk.link("item", slug, page.job_id, page.item_id) if page.item_id else "",
