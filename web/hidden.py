@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 LOOKS_EMPTY = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
@@ -27,10 +28,17 @@ def is_hidden(char: str) -> bool:
 
 def show_hidden(text: str) -> SafeString:
     """The text escaped, each hidden character as its code point, right-to-left text kept from reordering its line."""
-    shown = format_html_join("", "{}", ((_marked(c) if is_hidden(c) else c,) for c in text))
-    if any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in text):
+    characters = set(text)
+    hidden = {c for c in characters if is_hidden(c)}
+    shown = _with_marks(text, hidden) if hidden else escape(text)
+    if any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in characters):
         return format_html("<bdi>{}</bdi>", shown)
     return shown
+
+
+def _with_marks(text: str, hidden: set[str]) -> SafeString:
+    pieces = re.split(f"([{re.escape(''.join(sorted(hidden)))}])", text)
+    return format_html_join("", "{}", ((_marked(p) if p in hidden else p,) for p in pieces))
 
 
 def _marked(char: str) -> SafeString:

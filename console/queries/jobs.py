@@ -175,7 +175,7 @@ def _stands(jobs: Sequence[Job], now: datetime) -> dict[int, str]:
     said.update(_at_receivers(ids, now))
     for job in jobs:
         if job.state in ENDED and job.ended_at is not None and job.pk not in said:
-            said[job.pk] = f"ended {stamp_words(job.ended_at, now, seconds=False)}"
+            said[job.pk] = f"ended {_stamp(job.ended_at, now, seconds=False)}"
         elif job.held_at is not None and job.state not in ENDED:
             said[job.pk] = job.hold_reason or f"by {job.held_by}"
     return said
@@ -212,7 +212,7 @@ def _stage_words(stage: Stage, now: datetime) -> str:
     if stage.kind == StageKind.EACH:
         title = f"{title}: {stage.done or 0} of {stage.total}"  # type: ignore[attr-defined]
     again = stage.again  # type: ignore[attr-defined]
-    return f"{title}, again {stamp_words(again, now)}" if again else title
+    return f"{title}, again {_stamp(again, now)}" if again else title
 
 
 def _at_approval(ids: Sequence[int], now: datetime) -> dict[int, str]:
@@ -247,9 +247,14 @@ def _at_receivers(ids: Sequence[int], now: datetime) -> dict[int, str]:
         .order_by()
     ):
         if total and applied == total and settled:
-            said[job_id] = f"receipt {stamp_words(settled, now, seconds=False)}"
+            said[job_id] = f"receipt {_stamp(settled, now, seconds=False)}"
         elif sent and total > 1:
             said[job_id] = f"{applied} of {total} applied"
         elif sent:
-            said[job_id] = f"sent {stamp_words(sent, now, seconds=False)}"
+            said[job_id] = f"sent {_stamp(sent, now, seconds=False)}"
     return said
+
+
+def _stamp(moment: datetime, now: datetime, *, seconds: bool = True) -> str:
+    """The words of a time with plain spaces: these sentences are shown with every unusual character made visible."""
+    return stamp_words(moment, now, seconds=seconds).replace("\u00a0", " ")

@@ -52,7 +52,7 @@ def test_error_pages_say_first_what_did_not_happen(name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("templates/**/*.html")), ids=lambda p: p.name)
 def test_templates_hold_no_inline_script_or_style(path: Path) -> None:
-    html = path.read_text()
+    html = re.sub(r"{%.*?%}", "", path.read_text())
     assert not re.search(r"<style|\sstyle=|\son\w+=|hx-on|javascript:", html)
     assert not re.search(r"<script(?![^>]*\ssrc=)", html)
     assert "|safe" not in html
