@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from access.doors import BUSY
 from access.refusals import Refused, status_of
 from workflows.actions.submit import ReferenceTaken
 from workflows.authoring import Problem
@@ -26,6 +28,7 @@ TITLES = {
     409: "Somebody or something was first",
     413: "The body is too large",
     422: "The submission has wrong fields",
+    503: "Not available at this moment",
 }
 
 
@@ -66,6 +69,7 @@ def install(api: NinjaAPI) -> None:
         AuthenticationError,
         ValidationError,
         HttpError,
+        OperationalError,
     ):
         api.add_exception_handler(kind, told)
 
@@ -78,6 +82,10 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
             return problem(409, str(error), job=_job_url(request, error.job_id))
         case Refused():
             return problem(status_of(error), str(error))
+        case OperationalError() if getattr(error.__cause__, "sqlstate", None) in BUSY:
+            return problem(409, "Somebody else is at it at this moment. Nothing was done; send it again.")
+        case OperationalError():
+            return problem(503, "The database cannot be reached. Send it again with the same key.")
         case NoSuchWorkflow():
             return problem(404, str(error))
         case RequestDataTooBig():

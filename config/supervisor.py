@@ -11,6 +11,7 @@ pause that grows. Ctrl-C and SIGTERM stop everything; if this process is killed,
 
 import ctypes
 import fcntl
+import json
 import os
 import select
 import signal
@@ -234,7 +235,14 @@ class _Addresses:
 
 
 def _free_addresses() -> _Addresses:
-    wanted = (("web", int(os.environ.get("COUNTERFOIL_PORT", "8000"))), ("erp", 8101), ("provider", 8102))
+    """The ports of the last run where they are free: proposals that wait name the receiver's address in full."""
+    remembered = _remembered_ports()
+    web = int(os.environ.get("COUNTERFOIL_PORT", "8000"))
+    wanted = (
+        ("web", web),
+        ("erp", remembered.get("erp", 8101)),
+        ("provider", remembered.get("provider", 8102)),
+    )
     found: dict[str, int] = {}
     for name, port in wanted:
         free = next((p for p in range(port, port + 100) if p not in found.values() and _is_free(p)), None)
@@ -243,7 +251,16 @@ def _free_addresses() -> _Addresses:
         if free != port:
             say(f"Port {port} is taken: {name} takes {free}.")
         found[name] = free
+    var_file("run", "ports.json").write_text(json.dumps(found))
     return _Addresses(**{name: f"http://127.0.0.1:{port}" for name, port in found.items()})
+
+
+def _remembered_ports() -> dict[str, int]:
+    try:
+        ports: dict[str, int] = json.loads(var_file("run", "ports.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return ports
 
 
 def _is_free(port: int) -> bool:

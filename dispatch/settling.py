@@ -127,23 +127,6 @@ def go_on(*, job: Job, actor: Actor, now: datetime) -> None:
     ring_open(job)
 
 
-def stop_rest(*, job: Job, actor: Actor, now: datetime, why: str) -> None:
-    """Send nothing more of this job: what was never sent is withdrawn, and the job derived. Raises NotInDoubt.
-
-    What was applied stays applied; `close_partly_applied` ends such a job.
-    """
-    left = [o for o in current_operations(lock_operations(job)) if o.state == S.PREPARED]
-    if not left:
-        raise NotInDoubt(f"{job.label} has no operation that was never sent.")
-    for operation in left:
-        move(operation, S.WITHDRAWN, now, next_step="", next_step_at=None, fate_note=why[:500])
-    journal.record(
-        job=job, event="operation.withdrawn", actor=actor,
-        evidence={"operations": [o.label for o in left], "why": why},
-    )  # fmt: skip
-    derive_job(job, actor, now)
-
-
 def close_partly_applied(*, job: Job, actor: Actor, now: datetime, why: str) -> None:
     """End a job of which only a part was applied as FAILED (CANCELLED after a cancel), with the fate of each.
 
@@ -167,12 +150,6 @@ def close_partly_applied(*, job: Job, actor: Actor, now: datetime, why: str) -> 
             "operations": [{"operation": o.label, "state": o.state, "receipt": o.receipt_id} for o in operations],
         },
     )  # fmt: skip
-
-
-def reopen(*, operation: Operation, now: datetime) -> None:
-    """Put a settled operation back into doubt; the caller has moved the job to NEEDS_RECONCILIATION and journalled why."""
-    _require(operation, S.CONFIRMED, S.NOT_APPLIED, S.REFUSED, S.CONFLICTED)
-    move(operation, S.UNKNOWN, now, next_step="", next_step_at=None)
 
 
 def _inside(operation: Operation, now: datetime) -> bool:

@@ -35,7 +35,7 @@ def exhausted(item: WorkItem) -> str:
 
 
 def refused(item: WorkItem) -> str:
-    return _short(f"{step_name(item)}: refused, trying again as it is cannot help")
+    return _short(f"{step_name(item)}: cannot succeed as it is")
 
 
 def doing(operation: Operation) -> str:

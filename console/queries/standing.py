@@ -55,7 +55,7 @@ def sign_of_job(job: Job) -> Sign:
         return Sign(job.state, f"{_words(job)}, stopping", "held")
     if job.state in (JobState.RECEIVED, JobState.VALIDATED):
         if job.is_stuck:  # type: ignore[attr-defined]
-            return Sign(job.state, "Retry exhausted", "exhausted")
+            return Sign(job.state, f"{_words(job)}, stopped", "exhausted")
         if job.is_backing_off:  # type: ignore[attr-defined]
             return Sign(job.state, f"{_words(job)}, retry waiting", "retry")
     return Sign(job.state, _words(job))

@@ -34,9 +34,9 @@ PEOPLE = {
 }
 APPROVAL_LIMIT = Decimal("50000.00")
 RECEIVERS = {
-    "keyed": "Astrel ERP, with operation keys",
-    "lookup": "Astrel ERP, with a look-up only",
-    "neither": "Astrel ERP, with neither",
+    "keyed": "Astrel ERP",
+    "lookup": "Astrel ERP (look-up only)",
+    "neither": "Astrel ERP (no key, no look-up)",
 }
 
 

@@ -62,7 +62,7 @@ def stuck(desk: Desk, state: ItemState) -> tuple[Job, WorkItem]:
             "item.refused",
             ItemState.REFUSED,
             CaseKind.PERMANENT_ERROR,
-            "Propose: refused, trying again as it is cannot help",
+            "Propose: cannot succeed as it is",
         ),
     ],
 )

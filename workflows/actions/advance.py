@@ -12,7 +12,7 @@ from access.tenancy import acting
 from workflows import hooks, items, journal, registry, stages
 from workflows.authoring import Workflow
 from workflows.authoring.workflow import Step
-from workflows.locks import lock_job
+from workflows.locks import lock_items, lock_job
 from workflows.models import Attempt, Checkpoint, Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState, JobState
 
@@ -42,7 +42,7 @@ def report_stopped(*, tenant_id: int, item_id: int, now: datetime) -> bool:
     with acting(tenant_id):
         job_id = WorkItem.objects.values_list("job_id", flat=True).get(pk=item_id)
         job = lock_job(job_id)
-        item = WorkItem.objects.select_for_update(no_key=True).select_related("stage").get(pk=item_id)
+        (item,) = lock_items([item_id])
         if item.reported_at is not None or item.state_name not in STUCK_ITEM_STATES:
             return False
         WorkItem.objects.filter(pk=item.pk).update(reported_at=now)
