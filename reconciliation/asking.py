@@ -200,7 +200,7 @@ ASKS: tuple[Ask, ...] = (
 
 ANSWERS: tuple[Ask, ...] = (
     Ask(
-        "second", "Second it", CaseForm, "Second it", lambda a: seconding.second(**a.answer), stop=True,
+        "second", "Second it", CaseForm, "Second it", lambda a: seconding.second(**a.answer),
         lead="You answer for it beside whoever asked. Every check is repeated, and then it is done.",
     ),
     Ask(

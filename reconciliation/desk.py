@@ -140,10 +140,10 @@ def ladder(page: CasePage, slug: str) -> list[Rung]:
 
 
 def window(page: CasePage, now: datetime) -> Window | None:
-    """The key's time, counted from the first send, or None where the receiver promises none."""
+    """The key's time, counted from the first send, or None where there is none or it no longer matters."""
     until = page.resubmit_safe_until
     sent_at = next((k.at for k in page.known if k.name == "Dispatched" and k.at is not None), None)
-    if until is None or sent_at is None:
+    if page.resolved or until is None or sent_at is None:
         return None
     left = max((until - now).total_seconds(), 0.0)
     whole = max((until - sent_at).total_seconds(), 1.0)

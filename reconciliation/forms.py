@@ -56,22 +56,19 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _words(label: str, missing: str, *, rows: int = 3, help_text: str = "") -> forms.CharField:
+def _words(label: str, missing: str, *, rows: int = 3) -> forms.CharField:
     return forms.CharField(
         label=label,
         max_length=LONGEST,
-        help_text=help_text,
         error_messages={"required": missing},
         widget=forms.Textarea(attrs={"rows": rows}),
     )
 
 
-def _line(label: str, missing: str = "", *, longest: int = 200, help_text: str = "") -> forms.CharField:
+def _line(label: str, missing: str, *, longest: int = 200) -> forms.CharField:
     return forms.CharField(
         label=label,
         max_length=longest,
-        required=bool(missing),
-        help_text=help_text,
         error_messages={"required": missing},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
@@ -164,6 +161,13 @@ class ReceiptForm(CaseForm):
         )
 
 
+class _AskedForSometimes(forms.TextInput):
+    """Required or not by what else is chosen, so that a browser must not insist."""
+
+    def use_required_attribute(self, initial: Any) -> bool:
+        return False
+
+
 class NotAppliedForm(CaseForm):
     """What shows that it did not happen, and what follows."""
 
@@ -178,11 +182,13 @@ class NotAppliedForm(CaseForm):
         widget=forms.RadioSelect,
         error_messages={"required": "Say what shows it."},
     )
-    source = _line(
-        "Whose statement, and where it can be found",
+    source = forms.CharField(
+        label="Whose statement, and where it can be found",
+        max_length=200,
         help_text="A letter, a mail, a ticket. Not needed for a look-up.",
+        error_messages={"required": "Say whose statement it is, and where it can be found."},
+        widget=_AskedForSometimes(attrs={"autocomplete": "off"}),
     )
-    source.required = False
     evidence = _words("What it says", "Say what shows that it was not applied.")
     then = forms.ChoiceField(
         label="What follows",
@@ -197,8 +203,9 @@ class NotAppliedForm(CaseForm):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
-        if given.get("basis") == BY_STATEMENT and not given.get("source") and "source" not in self.errors:
-            self.add_error("source", "Say whose statement it is, and where it can be found.")
+        if given.get("basis") == BY_LOOKUP:
+            self.errors.pop("source", None)
+            given["source"] = ""
         return given
 
 

@@ -131,10 +131,16 @@ def _ended(s: Submission) -> Known:
 
 def _seen(doubt: Doubt) -> list[Known]:
     return [
-        Known(o.kind.capitalize(), o.seen_at, f"{o.summary[:1].upper()}{o.summary[1:]}.")
+        Known(o.kind.capitalize(), o.seen_at, _as_sentence(o))
         for o in doubt.observations
         if o.kind != "answer"
     ]
+
+
+def _as_sentence(o: Observation) -> str:
+    """Its summary as a sentence; one that begins with who said it keeps the handle as it is."""
+    said = o.summary.rstrip(".")
+    return f"{said}." if said.startswith(o.seen_by) else f"{said[:1].upper()}{said[1:]}."
 
 
 def _tried(situation: Situation) -> list[Known]:
