@@ -66,13 +66,14 @@ def tenant_page(*roles: Role) -> Callable[[View[P]], DoorView[P]]:
         @wraps(view)
         def door(request: HttpRequest, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             inside = _admit(request, slug)
-            if request.method in SAFE:
+            with timezone.override(inside.tenant.time_zone):
+                if request.method in SAFE:
+                    with reading(inside.tenant.pk):
+                        _identify(inside)
+                        return _answer(inside, lambda: _permitted(view, roles, inside, slug, *args, **kwargs))
                 with reading(inside.tenant.pk):
                     _identify(inside)
-                    return _answer(inside, lambda: _permitted(view, roles, inside, slug, *args, **kwargs))
-            with reading(inside.tenant.pk):
-                _identify(inside)
-            return _answer(inside, lambda: _permitted(view, roles, inside, slug, *args, **kwargs))
+                return _answer(inside, lambda: _permitted(view, roles, inside, slug, *args, **kwargs))
 
         return door  # type: ignore[return-value]  # wraps() keeps the types, not the names
 

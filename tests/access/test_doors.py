@@ -7,6 +7,7 @@ from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.test import Client, RequestFactory
+from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
 from access.belonging import Belonging, tenants_of
@@ -157,3 +158,13 @@ def test_whoever_is_not_signed_in_is_sent_to_the_sign_in() -> None:
     tenant: Tenant = make_tenant()
     response = Client(headers={"host": "localhost"}).get(f"/t/{tenant.slug}/")
     assert response.headers["Location"] == f"/sign-in/?next=/t/{tenant.slug}/"
+
+
+def test_times_are_shown_in_the_tenants_zone_and_no_further(client: Client) -> None:
+    tenant = make_tenant()
+    Tenant.objects.filter(pk=tenant.pk).update(time_zone="Asia/Kolkata")
+    person = make_person(tenant, Role.AUDITOR)
+    client.force_login(person)
+    page = client.get(f"/t/{tenant.slug}/").content.decode()
+    assert "IST" in page
+    assert timezone.get_current_timezone_name() == "UTC"

@@ -85,8 +85,9 @@ def _reset(connection: socket.socket) -> None:
 
 
 def reset_at_once(connection: socket.socket) -> bytes:
-    """RST before anything is read, once bytes have come."""
-    connection.recv(1, socket.MSG_PEEK)
+    """RST before anything is read, once the whole request has come."""
+    while not connection.recv(65536, socket.MSG_PEEK).endswith(b"}"):
+        pass
     _reset(connection)
     return b""
 
