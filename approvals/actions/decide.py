@@ -177,7 +177,8 @@ def _repeat(job: Job, facts: Facts, own: Decision, asked: _Asked) -> DecisionRes
 
 def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> None:
     proposal = facts.proposal
-    if proposal.closed_at is not None:
+    signed_and_sent = proposal.closing == Closing.SENT and proposal.approved_at is not None
+    if proposal.closed_at is not None and not signed_and_sent:
         raise ProposalClosed(how_it_closed(proposal) + _newer(proposal))
     if proposal.approved_at is not None:
         raise ProposalClosed(_who_approved(facts))
