@@ -1,0 +1,118 @@
+"""Every page that a link leads to, with the example jobs on them: readable for everybody, and on a telephone.
+
+Last by its name: the example jobs would fill the home page of the stories.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from config.var import PROJECT
+from tests.browser.conftest import Desks, Served
+from tests.browser.pages import ADMIN, AUDITOR, MANAGER, OPERATOR, SUBMITTER
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+AT_MOST = {"jobs/N/": 10, "approvals/N/": 3, "cases/N/": 4}
+"""Pages of one address and many looks; of any other address one is as good as another."""
+
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+COLOURS = {"resultTypes": ["violations"], "runOnly": ["color-contrast"]}
+
+
+@pytest.fixture(scope="module")
+def example_jobs(served: Served) -> None:
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "submit_examples"],
+        cwd=PROJECT,
+        env={
+            **os.environ,
+            "COUNTERFOIL_ERP_URL": served.erp.base_url,
+            "COUNTERFOIL_PROVIDER_URL": served.provider.base_url,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "not reached" not in ended.stdout, ended.stdout
+
+
+@pytest.mark.parametrize("handle", [MANAGER, OPERATOR, ADMIN, SUBMITTER, AUDITOR])
+def test_every_page_is_accessible_in_both_colours_and_fits_a_telephone(
+    desks: Desks, served: Served, example_jobs: None, handle: str, seen: Counter[str]
+) -> None:
+    page = desks.of(handle, viewport=DESK, reduced_motion="reduce", color_scheme="light")
+    faults = [fault for url in pages_from(page, served.url(), seen) for fault in faults_of(page, url)]
+    assert faults == []
+
+
+def test_pages_without_a_person_are_accessible_too(desks: Desks, served: Served) -> None:
+    page = desks.of(viewport=DESK, reduced_motion="reduce", color_scheme="light")
+    page.goto(served.address)
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert list(faults_of(page, page.url)) == []
+
+
+@pytest.fixture(scope="module")
+def seen() -> Counter[str]:
+    """How often each address was looked at, over all roles: each page is for whoever comes to it first."""
+    return Counter()
+
+
+def pages_from(page: Page, home: str, seen: Counter[str]) -> Iterator[str]:
+    """Each address that links lead to from home, opened."""
+    waiting = [home]
+    known = {home}
+    own: Counter[str] = Counter()
+    while waiting:
+        url = waiting.pop(0)
+        pattern = re.sub(r"\d+", "N", url.removeprefix(home).partition("?")[0])
+        if own[pattern] + seen[pattern] >= AT_MOST.get(pattern, 1) and url != home:
+            continue
+        own[pattern] += 1
+        answer = page.goto(url)
+        assert answer is not None
+        assert answer.status == 200, url
+        yield url
+        found = [urldefrag(urljoin(url, a or ""))[0] for a in hrefs(page)]
+        new = [u for u in found if u.startswith(home) and not u.partition("?")[0].endswith(".json")]
+        waiting += [u for u in dict.fromkeys(new) if u not in known]
+        known.update(new)
+    seen.update(own)
+
+
+def hrefs(page: Page) -> list[str]:
+    return page.locator("a[href]").evaluate_all("all => all.map(a => a.getAttribute('href'))")  # type: ignore[no-any-return]
+
+
+def faults_of(page: Page, url: str) -> Iterator[str]:
+    """What is wrong with the page that is open."""
+    yield from violations(page, url, "light", {"resultTypes": ["violations"]})
+    page.emulate_media(color_scheme="dark")
+    yield from violations(page, url, "dark", COLOURS)
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(PHONE)
+    width = page.locator("html").evaluate("html => html.scrollWidth")
+    if width > PHONE["width"]:
+        yield f"{url}: {width} px wide on a screen of {PHONE['width']}"
+    page.set_viewport_size(DESK)
+
+
+def violations(page: Page, url: str, colours: str, options: dict[str, Any]) -> Iterator[str]:
+    found = Axe().run(page, options=options).response["violations"]
+    for violation in found:
+        for node in violation["nodes"]:
+            yield f"{url} ({colours}): {violation['id']} at {node['target']}: {node['html'][:200]}"
