@@ -8,7 +8,7 @@ T ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench lock clean
+.PHONY: help run test prove check bench lock clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,7 +18,11 @@ run: .venv/installed ## Start everything on this machine and print where to sign
 
 test: .venv/installed ## Run every test (T=tests/config for some, WORKERS=4 for more processes)
 	@.ci/need-chromium
-	@exec $(VENV)/python -m pytest -n $(WORKERS) $(T)
+	@exec $(VENV)/python -m pytest -n $(WORKERS) --dist loadgroup $(T)
+
+prove: .venv/installed ## The proofs that take long: more kills, demos that are stuck or interrupted
+	@.ci/need-chromium
+	@COUNTERFOIL_TEST_KILLS=20 $(VENV)/python -m pytest -m long -n $(WORKERS) $(T)
 
 check: export COUNTERFOIL_NO_DATABASE = 1
 check: .venv/installed ## Format, lint, types, imports, migrations, templates

@@ -12,6 +12,20 @@ from tests.config.processes import has_stopped, until
 @pytest.fixture
 def var() -> Iterator[Path]:
     """A `var` of its own that the server's system user can enter (pytest's own folders are root's alone)."""
+    yield from _own_var()
+
+
+@pytest.fixture(scope="class")
+def shared_server() -> Iterator[None]:
+    """This process as a user of an embedded server that the tests of a class share."""
+    with pytest.MonkeyPatch.context() as patch:
+        for path in _own_var():
+            _use_server(patch, path)
+            yield
+            embedded.leave_server()
+
+
+def _own_var() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="cf-"))
     path.chmod(0o711)
     yield path
@@ -22,11 +36,15 @@ def var() -> Iterator[Path]:
 @pytest.fixture
 def own_server(var: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """This process as a user of an embedded server of its own."""
-    monkeypatch.delenv("DATABASE_URL", raising=False)
-    monkeypatch.delenv("COUNTERFOIL_NO_DATABASE", raising=False)
-    monkeypatch.setenv("COUNTERFOIL_VAR", str(var))
-    monkeypatch.setattr(embedded, "_hold", None)
-    monkeypatch.setattr(embedded, "_keeper", None)
-    embedded.use_server()
+    _use_server(monkeypatch, var)
     yield var
     embedded.leave_server()
+
+
+def _use_server(patch: pytest.MonkeyPatch, var: Path) -> None:
+    patch.delenv("DATABASE_URL", raising=False)
+    patch.delenv("COUNTERFOIL_NO_DATABASE", raising=False)
+    patch.setenv("COUNTERFOIL_VAR", str(var))
+    patch.setattr(embedded, "_hold", None)
+    patch.setattr(embedded, "_keeper", None)
+    embedded.use_server()

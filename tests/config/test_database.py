@@ -66,7 +66,7 @@ def test_unreachable_server_is_named() -> None:
 @pytest.mark.processes
 class TestOnAServer:
     @pytest.fixture(autouse=True)
-    def _server(self, own_server: Path) -> None:
+    def _server(self, shared_server: None) -> None:
         self.url = database.login_url()
 
     def test_embedded_server_will_do(self) -> None:

@@ -116,6 +116,7 @@ def test_late_result_of_a_frozen_worker_is_recorded_and_discarded(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["main process", "sentinel"])
 def test_killed_head_of_a_cluster_takes_its_workers_with_it(
     cluster: StartCluster, paced_job: Submit, which: str

@@ -57,6 +57,7 @@ def test_expense_policy_asks_again_only_what_was_not_saved() -> None:
     assert told["keys_sent"] == [told["operation_key"]]
 
 
+@pytest.mark.long
 def test_demo_that_does_not_get_there_says_why_and_fails() -> None:
     """A provider that is given a millisecond: the model's step stops, and nothing is ever proposed."""
     ended = _run("vendor-onboarding", COUNTERFOIL_PROVIDER_TIMEOUT="0.001")
@@ -68,6 +69,7 @@ def test_demo_that_does_not_get_there_says_why_and_fails() -> None:
     assert told["why"] in ended.stderr
 
 
+@pytest.mark.long
 def test_interrupted_demo_leaves_nothing_behind() -> None:
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(
