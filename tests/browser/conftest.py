@@ -112,7 +112,7 @@ class Desks:
         if message.type in ("error", "warning") and not message.text.rstrip(")").endswith(
             tuple(r.rstrip(")") for r in REFUSED)
         ):
-            self.wrong.append(f"{message.page.url if message.page else ''}: {message.text}")
+            self.wrong.append(f"{message.location['url']}: {message.text}")
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def desks(chromium: Browser, served: Served, signed_in: Callable[[str], Any]) ->
     yield desks
     for context in desks.opened:
         context.close()
-    assert desks.wrong == []
+    assert list(dict.fromkeys(desks.wrong)) == []
 
 
 @pytest.hookimpl(wrapper=True)
