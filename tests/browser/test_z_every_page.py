@@ -33,6 +33,10 @@ AREAS = {
 }
 """Who looks at which pages: whoever has most to do there. Home is everybody's."""
 
+LONG = (MANAGER, OPERATOR, ADMIN)
+"""Whose areas have too many pages for `make test`; `make prove` looks at them."""
+_MANY = pytest.mark.long
+
 AT_MOST = {"jobs/N/": 8, "approvals/N/": 3, "cases/N/": 4}
 """Pages of one address and many looks; of any other address one is as good as another."""
 
@@ -61,7 +65,7 @@ def example_jobs(served: Served) -> None:
     assert "not reached" not in ended.stdout, ended.stdout
 
 
-@pytest.mark.parametrize("handle", list(AREAS))
+@pytest.mark.parametrize("handle", [pytest.param(h, marks=_MANY if h in LONG else ()) for h in AREAS])
 def test_every_page_is_accessible_in_both_colours_and_fits_a_telephone(
     desks: Desks, served: Served, example_jobs: None, handle: str
 ) -> None:

@@ -81,6 +81,31 @@ class TestOnAServer:
         assert "CREATE ROLE counterfoil LOGIN CREATEROLE" in sentence
         assert 'ALTER DATABASE "counterfoil" OWNER TO counterfoil;' in sentence
 
+    def test_old_server_is_refused_with_its_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(database, "OLDEST_VERSION", 99)
+        assert "Counterfoil needs 99 or newer" in _refusal(self.url)
+
+    def test_copy_holds_the_content_and_belongs_to_the_login_role(self) -> None:
+        with psycopg.connect(database.create_database("a template"), autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        with psycopg.connect(database.copy_database("a template", "a copy"), autocommit=True) as connection:
+            assert connection.execute("SELECT n FROM kept").fetchone() == (7,)
+            assert connection.execute(
+                "SELECT pg_get_userbyid(datdba), has_database_privilege('public', oid, 'TEMP')"
+                " FROM pg_database WHERE datname = current_database()"
+            ).fetchone() == ("counterfoil", False)
+            database.drop_database("a copy")  # although this session is in it
+        database.drop_database("a copy")
+        assert "does not exist" in _refusal(database.url_for("a copy"))
+
+
+class TestOnAServerOfItsOwn:
+    """What changes the roles of the whole server."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, own_server: Path) -> None:
+        self.url = database.login_url()
+
     def test_role_that_bypasses_row_security_is_refused(self) -> None:
         with _superuser() as connection:
             connection.execute("CREATE ROLE dumper LOGIN BYPASSRLS")
@@ -112,23 +137,6 @@ class TestOnAServer:
         with _superuser() as connection:
             connection.execute("ALTER ROLE counterfoil NOCREATEROLE")
         database.check_server(self.url)
-
-    def test_old_server_is_refused_with_its_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(database, "OLDEST_VERSION", 99)
-        assert "Counterfoil needs 99 or newer" in _refusal(self.url)
-
-    def test_copy_holds_the_content_and_belongs_to_the_login_role(self) -> None:
-        with psycopg.connect(database.create_database("a template"), autocommit=True) as connection:
-            connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
-        with psycopg.connect(database.copy_database("a template", "a copy"), autocommit=True) as connection:
-            assert connection.execute("SELECT n FROM kept").fetchone() == (7,)
-            assert connection.execute(
-                "SELECT pg_get_userbyid(datdba), has_database_privilege('public', oid, 'TEMP')"
-                " FROM pg_database WHERE datname = current_database()"
-            ).fetchone() == ("counterfoil", False)
-            database.drop_database("a copy")  # although this session is in it
-        database.drop_database("a copy")
-        assert "does not exist" in _refusal(database.url_for("a copy"))
 
     def test_role_that_may_not_create_databases_is_told_the_statement(self) -> None:
         with _superuser() as connection:
