@@ -29,9 +29,11 @@ def django_db_setup(django_db_blocker: object) -> Iterator[None]:
         os.environ["DATABASE_URL"], before = url, os.environ.get("DATABASE_URL")
         call_command("migrate", verbosity=0)
         _prepare_emptying(url)
+        emptying = _Emptying(url)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("django.test.TransactionTestCase._fixture_teardown", lambda _case: _empty(url))
+            patch.setattr("django.test.TransactionTestCase._fixture_teardown", lambda case: emptying(case))
             yield
+        emptying.close()
         connections.close_all()
     if before is None:
         del os.environ["DATABASE_URL"]
@@ -53,21 +55,33 @@ def _prepare_emptying(url: str) -> None:
         owner.execute(source.replace("BEGIN", emptying, 1))
 
 
-def _empty(url: str) -> None:
-    """Delete every row, referring tables first."""
-    from django.apps import apps
-    from django.db import connection
+class _Emptying:
+    """Deletes every row between tests, referring tables first, over one connection of the database's owner."""
 
-    connection.close()
-    tables = [m._meta.db_table for m in apps.get_models(include_auto_created=True) if m._meta.managed]
-    with psycopg.connect(url) as owner:
-        owner.execute("SET counterfoil_tests.emptying = 'on'")
-        rows = owner.execute(
+    def __init__(self, url: str) -> None:
+        self._owner = psycopg.connect(url, autocommit=True)
+        self._owner.execute("SET counterfoil_tests.emptying = 'on'")
+        self._statements = "; ".join(f"DELETE FROM {table}" for table in self._tables())
+
+    def __call__(self, _case: object) -> None:
+        from django.db import connection
+
+        if connection.in_atomic_block or connection.needs_rollback:
+            connection.close()  # a test left it in the middle of something, whose locks we would wait for
+        self._owner.execute(self._statements)  # type: ignore[call-overload]
+
+    def close(self) -> None:
+        self._owner.close()
+
+    def _tables(self) -> list[str]:
+        from django.apps import apps
+
+        tables = [m._meta.db_table for m in apps.get_models(include_auto_created=True) if m._meta.managed]
+        rows = self._owner.execute(
             "SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint"
             " WHERE contype = 'f' AND conrelid <> confrelid"
         ).fetchall()
-        for table in _referring_first(tables, rows):
-            owner.execute(f"DELETE FROM {table}")  # type: ignore[call-overload]
+        return _referring_first(tables, rows)
 
 
 def _referring_first(tables: list[str], references: list[Any]) -> list[str]:

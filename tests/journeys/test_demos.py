@@ -23,7 +23,13 @@ pytestmark = pytest.mark.processes
 LONGEST_SECONDS = 300
 
 
-@pytest.mark.parametrize(("contract", "state"), [("keyed", "CONFIRMED"), ("neither", "NEEDS_RECONCILIATION")])
+@pytest.mark.parametrize(
+    ("contract", "state"),
+    [
+        ("keyed", "CONFIRMED"),
+        pytest.param("neither", "NEEDS_RECONCILIATION", marks=pytest.mark.long),
+    ],
+)
 def test_vendor_change_has_one_effect_whoever_loses_the_answer(contract: str, state: str) -> None:
     told = demo("vendor-onboarding", "--contract", contract)
 
