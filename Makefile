@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv/bin
 T ?=
-WORKERS ?= 3
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help run test prove check bench lock clean

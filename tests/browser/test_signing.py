@@ -63,6 +63,7 @@ def test_it_all_works_without_scripts(desks: Desks, served: Served) -> None:
     expect_one_effect(served, shown)
 
 
+@pytest.mark.long
 def test_signature_by_mouse_brings_the_next_slip(desks: Desks) -> None:
     submitter, page = desks.of(SUBMITTER), desks.of(MANAGER)
     first, second = Change("V-30417", "33000.00"), Change("V-30288", "9100.00")

@@ -75,6 +75,7 @@ def test_forked_child_stays_a_user_when_its_parent_ends(var: Path) -> None:
     until(lambda: has_stopped(var))
 
 
+@pytest.mark.long
 def test_user_that_comes_while_the_server_stops_gets_a_new_one(var: Path) -> None:
     for _ in range(5):
         with user_of(var) as url, psycopg.connect(url) as connection:
@@ -119,6 +120,7 @@ def test_server_of_a_killed_keeper_is_adopted_and_stops_with_its_last_user(var: 
     until(lambda: has_stopped(var) and not is_running(pid))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", ["a b, 'é'", "deep/" * 30 + "down"])
 def test_odd_and_long_paths_are_fine(var: Path, folder: str) -> None:
     odd = var / folder
@@ -128,6 +130,7 @@ def test_odd_and_long_paths_are_fine(var: Path, folder: str) -> None:
     until(lambda: has_stopped(odd))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs the server as itself")
 def test_folder_of_root_alone_keeps_its_permissions_and_the_data_goes_elsewhere(var: Path) -> None:
     hidden = var / "hidden"

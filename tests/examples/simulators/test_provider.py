@@ -61,6 +61,7 @@ def test_models_are_listed(provider: Running) -> None:
         assert "atlas-large" in [model.id for model in client.models.list()]
 
 
+@pytest.mark.long
 def test_every_rule_of_the_policy_is_written_and_its_tests_tell_right_from_wrong(provider: Running) -> None:
     policy = json.loads(ask(provider, "task: parse-policy\n…"))
     assert len(policy["rules"]) == 20
