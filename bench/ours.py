@@ -61,9 +61,10 @@ def chains(jobs: int, processes: int = 1) -> float:
 def first_steps(jobs: int) -> float:
     """Milliseconds from a job's row to the start of its first item, p95, one job at a time."""
     with installation() as there, workers(there, processes=2, slots=8):
-        for _ in range(jobs):
+        done = _DONE + f" AND s.name = 'link-{CHAIN - 1}'"
+        for number in range(1, jobs + 1):
             there.submit("bench-chain", {})
-            there.until(lambda: there.one(_DONE + f" AND s.name = 'link-{CHAIN - 1}'"))
+            there.until(lambda until=number: there.one(done) == until)  # type: ignore[misc]
         rows = there.owner.execute(
             "SELECT extract(epoch FROM min(w.started_at) - j.created_at) * 1000 FROM workflows_workitem w"
             " JOIN workflows_job j ON j.id = w.job_id GROUP BY j.id, j.created_at"

@@ -89,7 +89,8 @@ def _compare(situation: Situation, operation: Operation, receipt: Receipt) -> No
     sent_at = operation.first_may_have_been_sent_at
     if receipt.obtained_at > situation.clock:
         raise DoesNotMatch("obtained_at", "A receipt cannot have been obtained in the future.")
-    if sent_at is not None and receipt.obtained_at < sent_at:
+    # A person gives whole seconds; a receipt of the same second is not older.
+    if sent_at is not None and receipt.obtained_at < sent_at.replace(microsecond=0):
         raise DoesNotMatch(
             "obtained_at", "The receipt is older than the first send, so it is for something else."
         )
