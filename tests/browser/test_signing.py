@@ -133,6 +133,7 @@ def test_requested_changes_end_the_slip_and_the_reason_is_on_it(desks: Desks) ->
     expect(submitter.locator("#messages")).to_contain_text("Cancelled. Nothing was sent.")
 
 
+@pytest.mark.long
 def test_second_manager_is_told_who_decided_first_and_when(desks: Desks) -> None:
     """The second presses the button only after what the first signed has been sent and confirmed."""
     submitter, change = desks.of(SUBMITTER), Change("V-30417", "34000.00")
