@@ -85,12 +85,18 @@ class _Repeated(ValueError):
         self.key = key
 
 
+class _NotFinite(str):
+    """NaN or an infinity, which JSON has no word for."""
+
+    __slots__ = ()
+
+
 def _fraction(text: str) -> _Fraction:
     return _Fraction(text)
 
 
-def _constant(name: str) -> _Fraction:
-    return _Fraction(name)
+def _constant(name: str) -> _NotFinite:
+    return _NotFinite(name)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -105,6 +111,8 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _unfit(value: Any, path: str, depth: int) -> list[Problem]:
     if depth > DEEPEST:
         return [Problem(path, f"is nested deeper than {DEEPEST} levels")]
+    if isinstance(value, _NotFinite):
+        return [Problem(path, f"{value} is no number; leave it out or give a value")]
     if isinstance(value, _Fraction):
         return [Problem(path, f'{value} is a number with a fraction; send it as text, such as "{value}"')]
     if isinstance(value, str):

@@ -52,7 +52,7 @@ SENTENCES = {
     "submission.closed": "{operation}: {outcome}",
     "send.blocked": "Nothing is sent: {why}",
     "send.check_failed": "A check before the send failed: {why}",
-    "case.opened": "Case {case} opened: {title}",
+    "case.opened": "Case {case} opened: {kind}.",
     "case.closed": "Case {case} closed: {resolution}",
     "approval.voided": "An approval no longer counts: {why}",
     "approval.withdrawn": "An approval was withdrawn.",
@@ -149,11 +149,13 @@ def sentence(event: str, evidence: Mapping[str, Any]) -> str:
     if template is None:
         return words.in_words(event.replace(".", " ")) + "."
     try:
-        said = template.format_map(
-            {k: v for k, v in evidence.items() if isinstance(v, str | int) and v != ""}
-        )
+        known = {k: v for k, v in evidence.items() if isinstance(v, str | int) and v != ""}
+        if isinstance(known.get("case"), int):
+            known["case"] = f"RC-{known['case']:04d}"
+        said = template.format_map(known)
     except KeyError:
-        said = template.partition("{")[0].rstrip(" :“") + "."
+        before, colon, _ = template.partition("{")[0].partition(":")
+        said = f"{before}." if colon else f"{event.replace('.', ' ').replace('_', ' ').capitalize()}."
     return said[:400]
 
 

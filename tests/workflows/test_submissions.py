@@ -63,6 +63,7 @@ def test_what_is_not_json_says_where(body: bytes, said: str) -> None:
         (b'{"amount": 12.5}', ["amount"]),
         (b'{"amount": 1e400}', ["amount"]),
         (b'{"amount": NaN}', ["amount"]),
+        (b'{"amount": -Infinity}', ["amount"]),
         (b'{"amount": 12}', ["amount"]),
         (b'{"amount": "1e3"}', ["amount"]),
         (b'{"amount": "-0.00"}', ["amount"]),
