@@ -110,6 +110,7 @@ def test_rejection_needs_a_reason_and_keeps_what_was_typed(desks: Desks) -> None
     expect(page.get_by_text("Nothing was sent.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_requested_changes_end_the_slip_and_the_reason_is_on_it(desks: Desks) -> None:
     submitter, page, change = desks.of(SUBMITTER), desks.of(MANAGER), Change("V-30288", "9300.00")
     job = submit(submitter, change)
