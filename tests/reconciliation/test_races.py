@@ -20,7 +20,7 @@ from tests.reconciliation.world import PATIENT, Desk, receipt
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROUNDS = 8
+ROUNDS = 20
 
 
 def test_of_two_opposite_answers_one_wins_and_nothing_is_sent() -> None:
