@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from workflows import registry
 from workflows.authoring import Workflow
-from workflows.authoring.workflow import VALIDATE_STAGE
+from workflows.authoring.steps import VALIDATE_STAGE
 
 CENT = Decimal("0.01")
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 from django.db import connection
 
-from workflows.authoring.workflow import VALIDATE_STAGE, EachSource, Step
+from workflows.authoring.steps import VALIDATE_STAGE, EachSource, Step
 from workflows.models import Job, Lane, Stage, StageKind
 from workflows.states import ItemState
 

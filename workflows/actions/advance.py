@@ -11,7 +11,7 @@ from access.roles import WORKER
 from access.tenancy import acting
 from workflows import hooks, items, journal, registry, stages
 from workflows.authoring import Workflow
-from workflows.authoring.workflow import Step
+from workflows.authoring.steps import Step
 from workflows.locks import lock_items, lock_job
 from workflows.models import Attempt, Checkpoint, Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState, JobState

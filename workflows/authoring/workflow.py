@@ -22,74 +22,18 @@ import re
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
 from workflows.authoring.drafts import ProposalDraft
+from workflows.authoring.policies import BadDefinition, Needs, Retry
+from workflows.authoring.steps import VALIDATE_STAGE, EachSource, Handler, Parameter, Step
+from workflows.authoring.waits import Event, Question, Sleep, Woken
 from workflows.models import StageKind
 
-Handler = Callable[..., Any]
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,79}")
-VALIDATE_STAGE = "validate"
-
-
-class BadDefinition(Exception):
-    """The workflow's code does not say clearly what it means."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How often an item of a stage is tried: up to `attempts`, with full-jitter exponential waits in seconds."""
-
-    attempts: int = 5
-    first_wait: float = 1.0
-    longest_wait: float = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """Where one argument of a handler comes from. `source`: input, element, output or outputs (of `step`)."""
-
-    name: str
-    source: str
-    adapter: TypeAdapter[Any]
-    step: str = ""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One stage of a workflow. Calling it calls the handler, so that tests can."""
-
-    name: str
-    title: str
-    ordinal: int
-    kind: StageKind
-    handler: Handler
-    retry: Retry
-    parameters: tuple[Parameter, ...]
-    output: TypeAdapter[Any]
-    result_type: Any
-    each: EachSource | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.handler(*args, **kwargs)
-
-    def __getattr__(self, field_name: str) -> EachSource:
-        if field_name.startswith("_"):
-            raise AttributeError(field_name)
-        fields = getattr(self.result_type, "model_fields", {})
-        if field_name not in fields:
-            raise AttributeError(f"{self.name} returns nothing called {field_name}")
-        return EachSource(step=self.name, field=field_name)
-
-
-@dataclass(frozen=True, slots=True)
-class EachSource:
-    """What a fan-out maps over: a field of an earlier step's result, or (no field) an earlier fan-out's results."""
-
-    step: str
-    field: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,10 +54,15 @@ class Workflow:
     validator: list[Handler] = field(default_factory=list)
     rechecks: list[Handler] = field(default_factory=list)
     approval: list[str] = field(default_factory=list)
+    compensations: dict[str, Handler] = field(default_factory=dict)
+    deadline: timedelta | None = None
+    """How long after its submission a job's steps may run; then it is held, with a case."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise BadDefinition(f"{self.name!r}: a workflow is named in lower case with hyphens")
+        if self.deadline is not None and self.deadline <= timedelta(0):
+            raise BadDefinition(f"{self.name}: a deadline is longer than nothing")
 
     def validate(self, handler: Handler) -> Handler:
         """The workflow's own validation: `(ctx, input)`, raising Invalid with the problems. Once."""
@@ -123,23 +72,63 @@ class Workflow:
         return handler
 
     def step(
-        self, *, each: Step | EachSource | None = None, retry: Retry | None = None, title: str = ""
+        self,
+        *,
+        each: Step | EachSource | None = None,
+        retry: Retry | None = None,
+        title: str = "",
+        needs: Needs | int | float | str = "all",
+        key: str = "",
+        limit: str = "",
+        skippable: bool = False,
     ) -> Callable[[Handler], Step]:
-        """Add a step; with `each`, one work item for every element."""
+        """Add a step; with `each`, one work item for every element, named by the element's field `key`.
+
+        `needs`: how many of a fan-out's items are enough. `limit`: the named limit it is claimed under. `skippable`:
+        an operator may go on without an item of a fan-out that stopped.
+        """
+        if each is None and (key or skippable or needs != "all"):
+            raise BadDefinition(f"{self.name}: key, needs and skippable go with each")
 
         def add(handler: Handler) -> Step:
             kind = StageKind.EACH if each is not None else StageKind.STEP
-            return self._add(handler, kind=kind, each=each, retry=retry, title=title)
+            return self._add(
+                handler,
+                kind=kind,
+                each=each,
+                retry=retry,
+                title=title,
+                needs=Needs.read(needs),
+                key=key,
+                limit=limit,
+                skippable=skippable,
+            )
+
+        return add
+
+    def compensate(self, step: Step) -> Callable[[Handler], Handler]:
+        """How to undo what a step did that the workflow owns: `(ctx, output)`, called for each saved result.
+
+        Only when the job ends without its effect (failed or cancelled), the last step first. It may be called twice.
+        """
+
+        def add(handler: Handler) -> Handler:
+            if self.step_named(step.name) is not step or step.name in self.compensations:
+                raise BadDefinition(f"{self.name}: {step.name} is compensated once, and is a step of it")
+            self.compensations[step.name] = handler
+            return handler
 
         return add
 
     def propose(
-        self, *, approval: str, retry: Retry | None = None, title: str = ""
+        self, *, approval: str, retry: Retry | None = None, title: str = "", limit: str = ""
     ) -> Callable[[Handler], Step]:
         """The last step: returns a ProposalDraft, which is frozen and decided under the policy named `approval`."""
 
         def add(handler: Handler) -> Step:
-            step = self._add(handler, kind=StageKind.PROPOSE, each=None, retry=retry, title=title)
+            step = self._add(
+                handler, kind=StageKind.PROPOSE, each=None, retry=retry, title=title, limit=limit
+            )
             if step.result_type is not ProposalDraft:
                 raise BadDefinition(f"{self.name}: propose returns a ProposalDraft")
             self.approval.append(approval)
@@ -163,17 +152,22 @@ class Workflow:
     def approval_policy(self) -> str:
         return self.approval[0] if self.approval else ""
 
-    def configuration_digest(self) -> str:
-        """SHA-256 over what a job depends on: schemas, steps and settings."""
+    def described(self) -> str:
+        """What a job depends on, as JSON text: schemas, steps and settings."""
         described = {
             "input": self.input.model_json_schema(),
             "settings": self.settings,
-            "steps": [
-                [s.name, str(s.kind), repr(s.each), repr(s.retry), _schema(s.output)] for s in self.steps
-            ],
+            "steps": {s.name: _described(s) for s in self.steps},
+            "order": [s.name for s in self.steps],
             "approval": self.approval,
+            "compensations": sorted(self.compensations),
+            "deadline": None if self.deadline is None else self.deadline.total_seconds(),
         }
-        return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()
+        return json.dumps(described, sort_keys=True, default=str)
+
+    def configuration_digest(self) -> str:
+        """SHA-256 over `described`."""
+        return hashlib.sha256(self.described().encode()).hexdigest()
 
     def _add(
         self,
@@ -183,6 +177,7 @@ class Workflow:
         each: Step | EachSource | None,
         retry: Retry | None,
         title: str,
+        **options: Any,
     ) -> Step:
         name = handler.__name__.replace("_", "-")
         if not _NAME.fullmatch(name) or name == VALIDATE_STAGE or self.step_named(name):
@@ -193,6 +188,9 @@ class Workflow:
         hints = typing.get_type_hints(handler)
         if "return" not in hints:
             raise BadDefinition(f"{self.name}.{name}: say what it returns")
+        result, waits = _result(hints["return"])
+        if waits and kind is StageKind.PROPOSE:
+            raise BadDefinition(f"{self.name}: propose cannot wait; let a step before it")
         step = Step(
             name=name,
             title=title or handler.__name__.replace("_", " ").capitalize(),
@@ -201,9 +199,11 @@ class Workflow:
             handler=handler,
             retry=retry or Retry(),
             parameters=tuple(self._parameters(name, handler, hints, source)),
-            output=TypeAdapter(hints["return"]),
-            result_type=hints["return"],
+            output=TypeAdapter(result),
+            result_type=result,
             each=source,
+            waits=waits,
+            **options,
         )
         self.steps.append(step)
         return step
@@ -243,5 +243,24 @@ class Workflow:
         return matches[0]
 
 
-def _schema(adapter: TypeAdapter[Any]) -> Any:
-    return adapter.json_schema()
+def _result(hint: Any) -> tuple[Any, bool]:
+    """What later steps take of a step that returns `hint`, and whether it waits for it."""
+    if hint is Sleep:
+        return Woken, True
+    if typing.get_origin(hint) in (Event, Question):
+        return typing.get_args(hint)[0], True
+    if hint in (Event, Question):
+        raise BadDefinition(f"say what is waited for: {hint.__name__}[...]")
+    return hint, False
+
+
+def _described(step: Step) -> dict[str, Any]:
+    return {
+        "kind": str(step.kind),
+        "each": repr(step.each),
+        "retry": repr(step.retry),
+        "needs": repr(step.needs),
+        "key": step.key,
+        "limit": step.limit,
+        "output": step.output.json_schema(),
+    }

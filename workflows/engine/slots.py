@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from access.tenancy import reading
 from workflows import machines, registry
 from workflows.authoring import Ctx, Invalid, Retry, Usage, Workflow
-from workflows.authoring.workflow import Parameter, Step
+from workflows.authoring.steps import Parameter, Step
 from workflows.engine.outcomes import Result, encode, failed
 from workflows.machines import Claim, Done, Wait
 from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind

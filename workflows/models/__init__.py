@@ -1,0 +1,42 @@
+"""RECEIVED … PROPOSED: jobs, their journal, and the work that their steps are."""
+
+from workflows.models.jobs import Job, JournalEntry
+from workflows.models.limits import Limit, LimitTerms, SharedLimit
+from workflows.models.revisions import KnownRevision
+from workflows.models.waits import EventSource, Expectation, ExpectationKind, ExternalEvent
+from workflows.models.work import (
+    OPEN_NUMBERS,
+    STUCK_NUMBERS,
+    Attempt,
+    AttemptOutcome,
+    Checkpoint,
+    ItemInput,
+    Stage,
+    StageKind,
+    WorkItem,
+)
+from workflows.models.workers import Lane, Worker
+
+__all__ = [
+    "OPEN_NUMBERS",
+    "STUCK_NUMBERS",
+    "Attempt",
+    "AttemptOutcome",
+    "Checkpoint",
+    "EventSource",
+    "Expectation",
+    "ExpectationKind",
+    "ExternalEvent",
+    "ItemInput",
+    "Job",
+    "JournalEntry",
+    "KnownRevision",
+    "Lane",
+    "Limit",
+    "LimitTerms",
+    "SharedLimit",
+    "Stage",
+    "StageKind",
+    "WorkItem",
+    "Worker",
+]

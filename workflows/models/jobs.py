@@ -1,0 +1,127 @@
+"""Jobs and their journal. A job's `state`, `version` and `head` are written by the journal's trigger function alone."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from access.models import Person
+from access.tenancy import Rights, TenantForeignKey, TenantModel
+
+
+class Job(TenantModel):
+    """One accepted submission of a workflow."""
+
+    app_rights: ClassVar = Rights(
+        insert=True,
+        update=(
+            "held_at",
+            "held_by",
+            "hold_reason",
+            "cancel_requested_at",
+            "cancel_requested_by",
+            "cancel_reason",
+            "ended_at",
+            "deadline_at",
+            "revision",
+            "configuration_digest",
+        ),
+    )
+    engine_rights: ClassVar = Rights(update=("ended_at",))  # so that it may lock a job's row
+
+    workflow = models.CharField(max_length=100)
+    revision = models.CharField(max_length=50)
+    configuration_digest = models.CharField(max_length=64)
+    title = models.CharField(max_length=300)
+    reference = models.CharField(max_length=200, default="", blank=True)
+    submission_key = models.CharField(max_length=200)
+    input = models.TextField()
+    input_digest = models.CharField(max_length=64)
+    submitted_by = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    source = models.CharField(max_length=40, default="console")
+    created_at = models.DateTimeField()
+
+    state = models.CharField(max_length=30, default="")
+    version = models.BigIntegerField(default=0)
+    head = models.BinaryField(default=b"")
+
+    held_at = models.DateTimeField(null=True, blank=True)
+    held_by = models.CharField(max_length=200, default="", blank=True)
+    hold_reason = models.CharField(max_length=1000, default="", blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_by = models.CharField(max_length=200, default="", blank=True)
+    cancel_reason = models.CharField(max_length=1000, default="", blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    deadline_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "workflow", "submission_key"], name="one_job_a_submission_key"
+            ),
+            models.UniqueConstraint(
+                fields=["tenant", "workflow", "reference"],
+                condition=~Q(reference=""),
+                name="one_job_a_reference",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "state", "-id"], name="job_by_state"),
+            models.Index(fields=["tenant", "-id"], name="job_by_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"JOB-{self.pk}"
+
+    @property
+    def label(self) -> str:
+        """How people name it."""
+        return f"JOB-{self.pk}"
+
+
+class JournalEntry(TenantModel):
+    """One line of a job's append-only history. Written by `journal.record`, numbered and chained by the database."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(
+        insert=True,
+        insert_columns=(
+            "tenant_id",
+            "job_id",
+            "sequence",
+            "event",
+            "from_state",
+            "to_state",
+            "actor_kind",
+            "actor_id",
+            "actor_name",
+            "evidence",
+        ),
+    )
+
+    job = TenantForeignKey(Job, db_index=False)
+    sequence = models.BigIntegerField()
+    event = models.CharField(max_length=60)
+    from_state = models.CharField(max_length=30, default="", blank=True)
+    to_state = models.CharField(max_length=30, default="", blank=True)
+    actor_kind = models.CharField(max_length=20)
+    actor_id = models.BigIntegerField(default=0)
+    actor_name = models.CharField(max_length=200)
+    evidence = models.TextField(default="{}")
+    at = models.DateTimeField()
+    previous = models.BinaryField()
+    hash = models.BinaryField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job", "sequence"], name="one_journal_entry_a_sequence")
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "event", "id"], name="journal_by_event"),
+            models.Index(fields=["tenant", "actor_id", "id"], name="journal_by_actor"),
+        ]
+
+    def __str__(self) -> str:
+        return f"JOB-{self.job_id}/{self.sequence} {self.event}"

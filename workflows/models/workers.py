@@ -1,0 +1,47 @@
+"""Who works, and the lanes that the work is shared between."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from access.tenancy import Rights, TenantModel
+
+
+class Worker(models.Model):
+    """One engine in one worker process. Serves every tenant, so it has none."""
+
+    name = models.CharField(max_length=200)
+    host = models.CharField(max_length=200)
+    pid = models.IntegerField()
+    slots = models.IntegerField()
+    started_at = models.DateTimeField()
+    server_started_at = models.DateTimeField()
+    lease_until = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_why = models.CharField(max_length=60, default="", blank=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["id"], condition=Q(ended_at__isnull=True), name="worker_live"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Lane(TenantModel):
+    """What fairness is shared between: a tenant's work, and its work under each named limit (`name`)."""
+
+    app_rights: ClassVar = Rights(insert=True)
+    engine_rights: ClassVar = Rights(insert=True)
+
+    name = models.CharField(max_length=100, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "name"], name="one_lane_a_name")]
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id}:{self.name}"
