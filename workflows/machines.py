@@ -7,51 +7,20 @@ called again after a crash at any line, and by several calls for nothing. It ret
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
 
-from workflows.models import Job, StageKind
+from workflows.claims import Claim, Done, Wait
+from workflows.kinds import StageKind
+from workflows.models import Job
 from workflows.states import ItemState
+
+__all__ = ["Claim", "Done", "MachineHandler", "Wait", "handler", "register", "ring"]
 
 MACHINE_ORDINAL = 1000
 MACHINE_ATTEMPTS = 10
 """Failures in a row (worker deaths included) after which a machine item is exhausted and a case opens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One work item as this process holds it. Every write for it is conditional on `claim_no` and a live lease."""
-
-    item_id: int
-    tenant_id: int
-    job_id: int
-    stage_id: int
-    stage_name: str
-    kind: str
-    key: str
-    ordinal: int
-    ordinal_of_stage: int
-    claim_no: int
-    attempt: int
-    attempts_limit: int
-    worker_id: int
-    worker_name: str
-    lane_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The machine item has nothing left to do, ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do until `ring` or, if given, until `at`."""
-
-    at: datetime | None = None
-
 
 MachineHandler = Callable[[Claim], Done | Wait]
 _handlers: dict[str, MachineHandler] = {}

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from workflows.authoring.policies import Needs, Retry
-from workflows.models import StageKind
+from workflows.kinds import StageKind
 
 Handler = Callable[..., Any]
 VALIDATE_STAGE = "validate"

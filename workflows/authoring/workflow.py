@@ -31,7 +31,7 @@ from workflows.authoring.drafts import ProposalDraft
 from workflows.authoring.policies import BadDefinition, Needs, Retry
 from workflows.authoring.steps import VALIDATE_STAGE, EachSource, Handler, Parameter, Step
 from workflows.authoring.waits import Event, Question, Sleep, Woken
-from workflows.models import StageKind
+from workflows.kinds import StageKind
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,79}")
 

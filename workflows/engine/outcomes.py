@@ -16,8 +16,8 @@ from django.db import DatabaseError, InterfaceError
 from pydantic import TypeAdapter, ValidationError
 
 from workflows.authoring import Invalid, Permanent, Retry, Retryable, Usage
-from workflows.machines import Claim
-from workflows.models import AttemptOutcome
+from workflows.claims import Claim
+from workflows.kinds import AttemptOutcome
 from workflows.states import ItemState
 
 LARGEST_OUTPUT = 10_000_000

@@ -1,5 +1,6 @@
 """RECEIVED … PROPOSED: jobs, their journal, and the work that their steps are."""
 
+from workflows.kinds import AttemptOutcome, StageKind
 from workflows.models.jobs import Job, JournalEntry
 from workflows.models.limits import Limit, LimitTerms, SharedLimit
 from workflows.models.revisions import KnownRevision
@@ -8,11 +9,9 @@ from workflows.models.work import (
     OPEN_NUMBERS,
     STUCK_NUMBERS,
     Attempt,
-    AttemptOutcome,
     Checkpoint,
     ItemInput,
     Stage,
-    StageKind,
     WorkItem,
 )
 from workflows.models.workers import Lane, Worker

@@ -12,22 +12,13 @@ from django.db import models
 from django.db.models import Q
 
 from access.tenancy import Rights, TenantForeignKey, TenantModel
+from workflows.kinds import AttemptOutcome, StageKind
 from workflows.models.jobs import Job
 from workflows.states import OPEN_ITEM_STATES, ItemState
 
 READY, BACKING_OFF, RUNNING = ItemState.READY.number, ItemState.BACKING_OFF.number, ItemState.RUNNING.number
 OPEN_NUMBERS = [s.number for s in OPEN_ITEM_STATES]
 STUCK_NUMBERS = [ItemState.EXHAUSTED.number, ItemState.REFUSED.number]
-
-
-class StageKind(models.TextChoices):
-    """What a stage's items are run by."""
-
-    VALIDATE = "validate"
-    STEP = "step"
-    EACH = "each"
-    PROPOSE = "propose"
-    MACHINE = "machine"
 
 
 class Stage(TenantModel):
@@ -204,19 +195,6 @@ class Checkpoint(TenantModel):
 
     def __str__(self) -> str:
         return f"checkpoint {self.version} of item {self.item_id}"
-
-
-class AttemptOutcome(models.TextChoices):
-    """How one attempt ended."""
-
-    SUCCEEDED = "succeeded"  # its result was accepted
-    WAITING = "waiting"  # a machine item that has nothing to do until it is rung or its time comes
-    RETRYABLE = "retryable"  # failed; may be tried again
-    PERMANENT = "permanent"  # failed; trying again cannot help
-    WORKER_DIED = "worker died"  # its worker's session ended; written by whoever took the item over
-    LEASE_LOST = "lease lost"  # its worker's lease ran out; likewise
-    RELEASED = "released"  # given back unrun or unfinished when its worker stopped
-    STALE = "stale"  # answered after it had lost its claim: recorded, discarded
 
 
 class Attempt(TenantModel):

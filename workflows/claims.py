@@ -1,0 +1,39 @@
+"""What a process holds of a work item, and what a machine item's handler answers. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One work item as this process holds it. Every write for it is conditional on `claim_no` and a live lease."""
+
+    item_id: int
+    tenant_id: int
+    job_id: int
+    stage_id: int
+    stage_name: str
+    kind: str
+    key: str
+    ordinal: int
+    ordinal_of_stage: int
+    claim_no: int
+    attempt: int
+    attempts_limit: int
+    worker_id: int
+    worker_name: str
+    lane_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The machine item has nothing left to do, ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until `ring` or, if given, until `at`."""
+
+    at: datetime | None = None

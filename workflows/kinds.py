@@ -1,0 +1,26 @@
+"""What runs a stage's items, and how an attempt can end. Needs no settings, so that authors' tests need none either."""
+
+from django.db import models
+
+
+class StageKind(models.TextChoices):
+    """What a stage's items are run by."""
+
+    VALIDATE = "validate"
+    STEP = "step"
+    EACH = "each"
+    PROPOSE = "propose"
+    MACHINE = "machine"
+
+
+class AttemptOutcome(models.TextChoices):
+    """How one attempt ended."""
+
+    SUCCEEDED = "succeeded"  # its result was accepted
+    WAITING = "waiting"  # a machine item that has nothing to do until it is rung or its time comes
+    RETRYABLE = "retryable"  # failed; may be tried again
+    PERMANENT = "permanent"  # failed; trying again cannot help
+    WORKER_DIED = "worker died"  # its worker's session ended; written by whoever took the item over
+    LEASE_LOST = "lease lost"  # its worker's lease ran out; likewise
+    RELEASED = "released"  # given back unrun or unfinished when its worker stopped
+    STALE = "stale"  # answered after it had lost its claim: recorded, discarded
