@@ -109,11 +109,11 @@ Q_CLUSTER: dict[str, Any] = {
 COUNTERFOIL_SLOTS = int(os.environ.get("COUNTERFOIL_SLOTS", "8"))
 COUNTERFOIL_LEASE_SECONDS = float(os.environ.get("COUNTERFOIL_LEASE_SECONDS", "30"))
 COUNTERFOIL_WORKFLOWS = [
-    w
+    w.strip()
     for w in os.environ.get(
         "COUNTERFOIL_WORKFLOWS", "examples.vendor_onboarding,examples.expense_policy"
     ).split(",")
-    if w
+    if w.strip()
 ]
 COUNTERFOIL_ERP_URL = os.environ.get("COUNTERFOIL_ERP_URL", "http://127.0.0.1:8101")
 COUNTERFOIL_PROVIDER_URL = os.environ.get("COUNTERFOIL_PROVIDER_URL", "http://127.0.0.1:8102")

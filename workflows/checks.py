@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import WARNING, CheckMessage, Error, register
+
+from workflows import registry
 
 
 @register()
@@ -25,3 +27,9 @@ def queue_settings(**_: Any) -> list[CheckMessage]:
             )
         )
     return wrong
+
+
+@register()
+def workflows_load(**_: Any) -> list[CheckMessage]:
+    """A package that cannot be loaded is told at every start. It stops nothing: other packages have work to do."""
+    return [CheckMessage(WARNING, str(u), id="counterfoil.W001") for u in registry.workflows().unusable]

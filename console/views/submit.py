@@ -21,8 +21,10 @@ from workflows.authoring import Problem, Workflow
 @tenant_page(Role.SUBMITTER)
 def choose(request: TenantRequest, slug: str) -> HttpResponseBase:
     """The workflows that are installed here."""
-    names = sorted({w.name for w in registry.workflows().values()})
-    return render(request, "console/choose.html", {"workflows": [registry.current(n) for n in names]})
+    installed = registry.workflows()
+    names = sorted({w.name for w in installed.values()})
+    context = {"workflows": [registry.current(n) for n in names], "unusable": bool(installed.unusable)}
+    return render(request, "console/choose.html", context)
 
 
 @tenant_page(Role.SUBMITTER)

@@ -15,6 +15,7 @@ from access.tenancy import reading
 from console.links import link
 from tests.console.support import HOSTILE, as_person
 from tests.support import make_person, make_tenant
+from workflows import registry
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -149,3 +150,14 @@ def test_a_body_over_the_limit_is_refused_with_413(client: Client, tenant: Tenan
         assert response.status_code == 413
         assert "This is too large" in response.content.decode()
     assert jobs(tenant) == []
+
+
+def test_the_choice_says_that_a_package_could_not_be_loaded(
+    client: Client, tenant: Tenant, settings: Any
+) -> None:
+    settings.COUNTERFOIL_WORKFLOWS = ["not_there", *settings.COUNTERFOIL_WORKFLOWS]
+    registry.workflows.cache_clear()
+    html = client.get(link("submit", tenant.slug)).content.decode()
+    assert "Some packages could not be loaded." in html
+    assert "not_there" not in html, "what is wrong with an installation is no tenant's business"
+    assert "test-orders" in html
