@@ -45,14 +45,17 @@ class CheckResult:
     decision_ids: tuple[int, ...] = ()
 
 
-def approval_still_holds(proposal: Proposal) -> list[CheckResult]:
-    """Every check on a proposal, in the order of the screen. Locks nothing; a sender holds job and proposal."""
-    return checks_of(rules.facts_of(proposal))
+def approval_still_holds(proposal: Proposal, *, only: int | None = None) -> list[CheckResult]:
+    """Every check on a proposal, in the order of the screen. Locks nothing; a sender holds job and proposal.
+
+    `only`: of the proposal's operations this one alone is compared with what was signed.
+    """
+    return checks_of(rules.facts_of(proposal), only=only)
 
 
-def checks_of(facts: Facts) -> list[CheckResult]:
+def checks_of(facts: Facts, *, only: int | None = None) -> list[CheckResult]:
     """The same from facts already read, for the slip."""
-    checks = [_digest(facts), _expiry(facts.proposal)]
+    checks = [_digest(facts, only), _expiry(facts.proposal)]
     if facts.rules.quorum:
         checks += [_authority(facts), _four_eyes(facts), _limit(facts)]
     return [*checks, _policy(facts)]
@@ -119,10 +122,12 @@ def mark_sent(proposal: Proposal, now: datetime) -> None:
         close(proposal, Closing.SENT, "", now)
 
 
-def _digest(facts: Facts) -> CheckResult:
+def _digest(facts: Facts, only: int | None) -> CheckResult:
     proposal = facts.proposal
-    operations = list(ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal"))
-    wrong = disagreements(proposal, operations)
+    operations = ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal")
+    if only is not None:
+        operations = operations.filter(pk=only)
+    wrong = disagreements(proposal, list(operations), among=only is not None)
     if wrong:
         return CheckResult("Digest", False, f"Digest mismatch: {'; '.join(wrong)}.", Effect.VOID)
     strangers = tuple(d.pk for d in facts.approvals if d.digest != proposal.digest)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet, Subquery
+
 from access.roles import Actor
 from dispatch import locks
 from dispatch.models import Operation
@@ -53,7 +55,10 @@ class Derived:
 
 
 def derive(operations: Sequence[Standing], *, cancelled: bool) -> Derived:
-    """Where a job with these operations belongs. Pure; `cancelled`: a cancel was asked for."""
+    """Where a job with these operations belongs. Pure; `cancelled`: a cancel was asked for.
+
+    Operations that stand alike count as one: it matters how they stand, not how many they are.
+    """
     doubt = [o for o in operations if _in_doubt(o)]
     if doubt:
         conflicted = any(o.state == S.CONFLICTED for o in doubt)
@@ -90,11 +95,11 @@ def derive_job(job: Job, actor: Actor, now: datetime) -> None:
 def _move_job(job: Job, actor: Actor, now: datetime) -> None:
     if job.state not in UNDER_WAY:
         return
-    operations = current_operations(locks.lock_operations(job))
     cancelled = job.cancel_requested_at is not None
-    derived = derive([Standing(o.state, o.next_step) for o in operations], cancelled=cancelled)
+    derived = derive(_standings(job), cancelled=cancelled)
     if derived.state == job.state or (job.state, derived.state, actor.kind.value) not in states.ALLOWED:
         return
+    operations = current_operations(locks.lock_operations(job))
     if derived.state in (JobState.FAILED, JobState.CANCELLED):
         _withdraw_stopped(operations, now)
     journal.transition(
@@ -104,6 +109,19 @@ def _move_job(job: Job, actor: Actor, now: datetime) -> None:
         actor=actor,
         evidence=_evidence(operations, derived, cancelled=cancelled),
     )
+
+
+def _standings(job: Job) -> list[Standing]:
+    """How the job's operations stand, each way once: a set of hundreds is looked at after each of its sends."""
+    stands = current(job).order_by().values_list("state", "next_step").distinct()
+    return [Standing(state, step) for state, step in stands]
+
+
+def current(job: Job) -> QuerySet[Operation]:
+    """The operations of the job's latest proposal that has any, in order; the query of `current_operations`."""
+    mine = Operation.objects.filter(job=job)
+    latest = mine.order_by("-proposed__proposal_id").values("proposed__proposal_id")[:1]
+    return mine.filter(proposed__proposal_id=Subquery(latest)).order_by("ordinal")
 
 
 def current_operations(operations: Sequence[Operation]) -> list[Operation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from access.refusals import NotFound
 from dispatch.models import Operation, Receiver, Submission
@@ -29,15 +30,30 @@ def job_of(operation_id: int) -> int:
 
 
 def lock_operations(job: Job) -> list[Operation]:
-    """Every operation of a locked job, fresh and locked, in the order of their ids."""
-    query = Operation.objects.select_for_update(no_key=True, of=("self",))
-    return list(query.filter(job=job).select_related("receiver", "contract", "proposed").order_by("pk"))
+    """Every operation of a locked job, fresh and locked, in the order of their ids. For what changes many of them."""
+    return list(_operations().filter(job=job).order_by("pk"))
+
+
+def lock_operation(job: Job, operation_id: int) -> Operation:
+    """One operation of a locked job, fresh and locked. Its siblings stand still: whoever moves one holds the job.
+
+    Raises NoSuchOperation.
+    """
+    operation = _operations().filter(job=job, pk=operation_id).first()
+    if operation is None:
+        raise NoSuchOperation(f"There is no operation {operation_id} here.")
+    return operation
 
 
 def lock_job_and_operation(operation_id: int) -> tuple[Job, Operation]:
-    """Both, in the global order; the operation's siblings are locked with it. Raises NoSuchOperation."""
+    """Both, in the global order. Raises NoSuchOperation."""
     job = lock_job(job_of(operation_id))
-    return job, next(o for o in lock_operations(job) if o.pk == operation_id)
+    return job, lock_operation(job, operation_id)
+
+
+def _operations() -> QuerySet[Operation]:
+    query = Operation.objects.select_for_update(no_key=True, of=("self",))
+    return query.select_related("receiver", "contract", "proposed")
 
 
 def lock_open_submission(operation: Operation) -> Submission | None:

@@ -76,20 +76,22 @@ def open_submission(
 ) -> Opened | NotOpened:
     """Repeat the checks and open a submission, or say why not, in one transaction.
 
-    Locks job → proposal → operations. A claim that is no longer held opens nothing. What fails is journalled by name
+    Locks job → proposal → operation. A claim that is no longer held opens nothing. What fails is journalled by name
     (`send.check_failed`) and goes back the way the table of states says.
     """
     began = boot_clock()
     with acting(claim.tenant_id):
         job = lock_job(claim.job_id)
         proposal = lock_proposal(_proposal_of(operation_id))
-        operation = next(o for o in locks.lock_operations(job) if o.pk == operation_id)
+        operation = locks.lock_operation(job, operation_id)
         if (waits := _waits(claim, job, operation, now)) is not None:
             return waits
         permit = permit_of(operation)
         checks = own_checks(operation, permit=permit, now=now)
         if permit == "approval":
-            checks += [*approval_still_holds(proposal), *_objections(objections)]
+            # The first send looks at all bytes that were approved, each later one at its own.
+            only = None if job.state == JobState.READY_TO_COMMIT else operation.proposed_id
+            checks += [*approval_still_holds(proposal, only=only), *_objections(objections)]
         failure = first_failure(checks)
         if failure is not None:
             return _turned_down(job, proposal, operation, checks, failure, now)

@@ -18,9 +18,8 @@ from access.roles import Actor
 from dispatch import recovery
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
-from dispatch.deriving import current_operations, derive_job
+from dispatch.deriving import current, derive_job
 from dispatch.joining import joined
-from dispatch.locks import lock_operations
 from dispatch.models import Observation, Operation, ReceiverContract, Submission
 from dispatch.moving import move, observe, plan
 from dispatch.proofs import MACHINE as MACHINE
@@ -228,9 +227,9 @@ def block(*, job: Job, operation: Operation, why: str, actor: Actor, now: dateti
 
 
 def _stop_dependents(job: Job, refused: Operation, now: datetime) -> None:
-    for other in current_operations(lock_operations(job)):
-        if other.ordinal > refused.ordinal and other.state == S.PREPARED and not other.proposed.independent:
-            plan(other, NextStep.NONE, None, fate_note=f"{refused.label} before it was refused")
+    behind = current(job).filter(ordinal__gt=refused.ordinal, state=S.PREPARED, proposed__independent=False)
+    for other in behind.order_by("pk"):
+        plan(other, NextStep.NONE, None, fate_note=f"{refused.label} before it was refused")
 
 
 def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor) -> None:

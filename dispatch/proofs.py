@@ -10,8 +10,7 @@ from datetime import datetime
 
 from access.roles import Actor
 from dispatch.classification import Outcome, Reading
-from dispatch.deriving import current_operations, derive_job
-from dispatch.locks import lock_operations
+from dispatch.deriving import current, derive_job
 from dispatch.models import Operation, Submission
 from dispatch.moving import move, observe
 from dispatch.states import NextStep, OperationState
@@ -66,10 +65,15 @@ def take_as_differing(
 
 
 def ring_next(job: Job, after: Operation) -> None:
-    """Have the operations that waited for this one looked at. The caller holds the job's lock."""
-    for operation in current_operations(lock_operations(job)):
-        if operation.ordinal > after.ordinal and operation.next_step == NextStep.SEND:
-            machines.ring(job=job, machine=MACHINE, key=str(operation.pk))
+    """Have the operation that waited for this one looked at. The caller holds the job's lock.
+
+    That is the first one that is not confirmed: those behind it wait for it in turn. An independent one waits for none.
+    """
+    waiting = current(job).exclude(state=S.CONFIRMED).select_related("proposed").first()
+    if waiting is None or waiting.ordinal < after.ordinal or waiting.proposed.independent:
+        return
+    if waiting.next_step == NextStep.SEND:
+        machines.ring(job=job, machine=MACHINE, key=str(waiting.pk))
 
 
 def _contradicted(job: Job, operation: Operation, finding: str, actor: Actor) -> None:

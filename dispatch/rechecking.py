@@ -14,9 +14,9 @@ def objections_to(claim: Claim) -> list[str]:
     """What the workflow's `recheck` handlers object to, as sentences. Raises what they raise: nothing is sent then."""
     with reading(claim.tenant_id):
         job = Job.objects.get(pk=claim.job_id)
-        found = proposed_draft(job)
-    workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
-    if not workflow.rechecks or found is None:
+        workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
+        found = proposed_draft(job) if workflow.rechecks else None
+    if found is None:
         return []
     draft = ProposalDraft.model_validate_json(found[0])
     ctx = Ctx(

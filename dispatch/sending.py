@@ -21,7 +21,7 @@ from access.tenancy import acting
 from dispatch import locks, lookups, outcomes, proofs
 from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.contracts import Contract
-from dispatch.deriving import current_operations
+from dispatch.deriving import current
 from dispatch.marker import barrier
 from dispatch.models import Operation, Submission
 from dispatch.opening import NotOpened, Opened, open_submission
@@ -121,19 +121,16 @@ def _saved(write: Callable[[], T]) -> T:
 
 
 def _take_up(claim: Claim, actor: Actor, now: datetime) -> _Todo:
-    """Close what a dead claim left open, and find the one step that is due. Locks job → operations → submission."""
+    """Close what a dead claim left open, and find the one step that is due. Locks job → operation → submission."""
     with acting(claim.tenant_id):
         job = lock_job(claim.job_id)
-        operations = locks.lock_operations(job)
-        operation = next((o for o in operations if o.pk == int(claim.key)), None)
-        if operation is None:
-            return _Todo(NextStep.NONE)
+        operation = locks.lock_operation(job, int(claim.key))
         submission = locks.lock_open_submission(operation)
         if submission is not None:
             wait = _take_over(claim, job, operation, submission, actor, now)
             if wait is not None:
                 return _Todo(NextStep.NONE, wait)
-        return _due(job, operation, operations, now)
+        return _due(job, operation, now)
 
 
 def _take_over(
@@ -162,7 +159,7 @@ def _lives(worker_id: int) -> bool:
     ).exists()
 
 
-def _due(job: Job, operation: Operation, operations: list[Operation], now: datetime) -> _Todo:
+def _due(job: Job, operation: Operation, now: datetime) -> _Todo:
     step = NextStep(operation.next_step)
     if job.state not in (JobState.READY_TO_COMMIT, JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION):
         return _Todo(NextStep.NONE)
@@ -175,7 +172,7 @@ def _due(job: Job, operation: Operation, operations: list[Operation], now: datet
     if step is NextStep.RESUBMIT and job.cancel_requested_at is not None and operation.state == S.UNKNOWN:
         lookups.plan_again(job, operation, Actor(ActorKind.WORKER, "worker"), now)
         return _Todo(NextStep.NONE, operation.next_step_at)
-    if step is NextStep.SEND and not _is_its_turn(operation, operations):
+    if step is NextStep.SEND and not _is_its_turn(job, operation):
         return _Todo(NextStep.NONE)
     # The first send of an unknown operation may itself have changed what the workflow would look at.
     return _Todo(step, recheck=operation.state != S.UNKNOWN)
@@ -189,11 +186,10 @@ def _overdue(job: Job, operation: Operation, now: datetime) -> _Todo:
     return _Todo(NextStep.NONE)
 
 
-def _is_its_turn(operation: Operation, operations: list[Operation]) -> bool:
+def _is_its_turn(job: Job, operation: Operation) -> bool:
     if operation.proposed.independent:
         return True
-    before = [o for o in current_operations(operations) if o.ordinal < operation.ordinal]
-    return all(o.state == S.CONFIRMED for o in before)
+    return not current(job).filter(ordinal__lt=operation.ordinal).exclude(state=S.CONFIRMED).exists()
 
 
 def _block(claim: Claim, why: str, actor: Actor, now: datetime) -> None:

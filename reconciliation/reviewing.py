@@ -7,39 +7,69 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db.models import Q
+
 from access.roles import Actor
-from dispatch.deriving import current_operations
+from dispatch.deriving import current
 from dispatch.models import Operation
-from dispatch.states import OperationState
+from dispatch.states import NextStep, OperationState
 from reconciliation import words
-from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_open, open_case
+from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_case, open_case
+from reconciliation.locks import lock_case
 from reconciliation.models import Case, CaseKind
 from workflows.models import Job
 from workflows.states import JobState
 
 S = OperationState
 _DOUBTS = {S.UNKNOWN.value: CaseKind.UNKNOWN_OUTCOME, S.CONFLICTED.value: CaseKind.CONFLICTED}
-_UNANSWERED: dict[CaseKind, tuple[str, ...]] = {
-    CaseKind.UNKNOWN_OUTCOME: (S.UNKNOWN, S.SUBMITTED),
-    CaseKind.CONFIRMATION_OVERDUE: (S.UNKNOWN, S.SUBMITTED),
-    CaseKind.CONFLICTED: (S.CONFLICTED,),
+_UNANSWERED: dict[str, tuple[str, ...]] = {
+    CaseKind.UNKNOWN_OUTCOME.value: (S.UNKNOWN, S.SUBMITTED),
+    CaseKind.CONFIRMATION_OVERDUE.value: (S.UNKNOWN, S.SUBMITTED),
+    CaseKind.CONFLICTED.value: (S.CONFLICTED,),
 }
 """While an operation is in one of these, the question of such a case is not answered."""
+_REVIEWED = (*_UNANSWERED, CaseKind.PARTIAL.value, CaseKind.SEND_BLOCKED.value)
 
 
 def review(job: Job, actor: Actor, now: datetime) -> None:
-    """Bring the job's cases about its operations up to date with them."""
-    operations = operations_of(job)
-    _close_answered(job, operations, actor, now)
-    _close_unblocked(job, operations, actor, now)
+    """Bring the job's cases about its operations up to date with them.
+
+    Begins with the cases, which are few: a set of hundreds of operations is reviewed after each of its sends.
+    """
+    for case in _open_cases(job):
+        answer = _answer(job, case)
+        if answer is not None:
+            resolution, reason = answer
+            locked = lock_case(case.pk)
+            close_case(job=job, case=locked, resolution=resolution, reason=reason, actor=actor, now=now)
     if job.state == JobState.NEEDS_RECONCILIATION:
-        _open_doubts(job, operations, actor, now)
+        _open_doubts(job, operations_of(job), actor, now)
+
+
+def _open_cases(job: Job) -> list[Case]:
+    """Those that ask about the job as a whole or about an operation of its latest proposal."""
+    asked = Q(kind=CaseKind.PARTIAL.value) | Q(operation__in=current(job))
+    cases = Case.objects.filter(asked, job=job, resolved_at__isnull=True, kind__in=_REVIEWED)
+    return list(cases.select_related("operation").order_by("pk"))
+
+
+def _answer(job: Job, case: Case) -> tuple[str, str] | None:
+    """What answers a case now, as its resolution and the reason; None while nothing does."""
+    operation = case.operation
+    if case.kind == CaseKind.PARTIAL:
+        return None if job.state == JobState.NEEDS_RECONCILIATION else (WENT_ON, "")
+    if operation is None:
+        return None
+    if case.kind == CaseKind.SEND_BLOCKED:
+        return None if operation.next_step == NextStep.BLOCKED else (WENT_ON, "")
+    if operation.state in _UNANSWERED[case.kind]:
+        return None
+    return BY_EVIDENCE, f"{operation.label} is {words.FATES[operation.state]}."
 
 
 def operations_of(job: Job) -> list[Operation]:
     """The operations of the job's latest proposal that has any, with what their words need."""
-    rows = Operation.objects.filter(job=job).select_related("receiver", "contract", "proposed")
-    return current_operations(list(rows.order_by("pk")))
+    return list(current(job).select_related("receiver", "contract", "proposed"))
 
 
 def doubt_as_told(operation: Operation) -> str:
@@ -50,11 +80,14 @@ def doubt_as_told(operation: Operation) -> str:
 
 def _open_doubts(job: Job, operations: list[Operation], actor: Actor, now: datetime) -> None:
     doubts = [o for o in operations if o.state in _DOUBTS]
+    asked = set(
+        Case.objects.filter(job=job, kind__in=_DOUBTS.values(), resolved_at__isnull=True).values_list(
+            "kind", "operation"
+        )
+    )
     for operation in doubts:
         kind = _DOUBTS[operation.state]
-        if Case.objects.filter(
-            job=job, kind=kind.value, operation=operation, resolved_at__isnull=True
-        ).exists():
+        if (kind.value, operation.pk) in asked:
             continue
         title = words.unknown(operation) if kind is CaseKind.UNKNOWN_OUTCOME else words.conflicted(operation)
         question = Question(kind, title, doubt_as_told(operation), actor.name, operation=operation)
@@ -82,34 +115,3 @@ def _open_partial(
         operation=blocker,
     )
     open_case(job=job, question=question, actor=actor, now=now)
-
-
-def _close_answered(job: Job, operations: list[Operation], actor: Actor, now: datetime) -> None:
-    for kind, unanswered in _UNANSWERED.items():
-        for operation in operations:
-            if operation.state not in unanswered:
-                reason = f"{operation.label} is {words.FATES[operation.state]}."
-                close_open(
-                    job=job,
-                    kinds=(kind,),
-                    resolution=BY_EVIDENCE,
-                    reason=reason,
-                    actor=actor,
-                    now=now,
-                    operation_id=operation.pk,
-                )
-    if job.state != JobState.NEEDS_RECONCILIATION:
-        close_open(job=job, kinds=(CaseKind.PARTIAL,), resolution=WENT_ON, actor=actor, now=now)
-
-
-def _close_unblocked(job: Job, operations: list[Operation], actor: Actor, now: datetime) -> None:
-    for operation in operations:
-        if operation.next_step != "blocked":
-            close_open(
-                job=job,
-                kinds=(CaseKind.SEND_BLOCKED,),
-                resolution=WENT_ON,
-                actor=actor,
-                now=now,
-                operation_id=operation.pk,
-            )

@@ -6,7 +6,7 @@ called again after a crash at any line, and by several calls for nothing. It ret
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from django.db import connection
@@ -40,14 +40,21 @@ def ring(*, job: Job, machine: str, key: str, at: datetime | None = None) -> Non
 
     The caller holds the job's lock. Repeating it moves the time. An item that is running is called once more after.
     """
+    ring_all(job=job, machine=machine, keys=[key], at=at)
+
+
+def ring_all(*, job: Job, machine: str, keys: Sequence[str], at: datetime | None = None) -> None:
+    """`ring` for many keys, each given once, in one statement. They take turns with other work, as a fan-out's items do."""
     assert connection.in_atomic_block
+    if not keys:
+        return
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)"
             " VALUES (%s, %s, %s, %s, %s, 0, now(), '') ON CONFLICT (job_id, name) DO NOTHING",
             [job.tenant_id, job.pk, machine, MACHINE_ORDINAL, StageKind.MACHINE],
         )
-        cursor.execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "key": key, "at": at,
+        cursor.execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
                                "limit": MACHINE_ATTEMPTS})  # fmt: skip
         if at is None:
             cursor.execute("NOTIFY counterfoil_work")
@@ -60,13 +67,15 @@ def _numbers() -> dict[str, int]:
 _RING = """
 INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, rank, state, attempts,
   attempts_limit, claim_no, next_attempt_at)
-SELECT j.tenant_id, j.id, s.id, %(key)s, 0, CASE WHEN j.held_at IS NULL THEN l.id ELSE -l.id END,
-  coalesce((SELECT min(rank) FROM workflows_workitem WHERE lane_id = l.id AND state = %(ready)s), 0),
+SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL THEN l.id ELSE -l.id END,
+  coalesce((SELECT min(rank) FROM workflows_workitem WHERE lane_id = l.id AND state = %(ready)s), 0) + k.place - 1,
   CASE WHEN %(at)s::timestamptz IS NULL THEN %(ready)s ELSE %(backing_off)s END, 0, %(limit)s, 0, %(at)s
 FROM workflows_job j
 JOIN workflows_stage s ON s.job_id = j.id AND s.name = %(machine)s
 JOIN workflows_lane l ON l.tenant_id = j.tenant_id AND l.name = ''
+CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k(key, place)
 WHERE j.id = %(job)s
+ORDER BY k.place
 ON CONFLICT (job_id, stage_id, key) DO UPDATE SET
   state = CASE WHEN workflows_workitem.state = %(running)s THEN %(running)s ELSE excluded.state END,
   next_attempt_at = CASE WHEN workflows_workitem.state = %(running)s THEN coalesce(excluded.next_attempt_at, now())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime
 
 from approvals.models import Closing, Proposal, ProposedOperation
-from dispatch.deriving import current_operations, derive_job
+from dispatch.deriving import current, derive_job
 from dispatch.locks import lock_operations
-from dispatch.models import Operation, Receiver, ReceiverContract
+from dispatch.models import Operation, ReceiverContract
 from dispatch.moving import move
 from dispatch.proofs import MACHINE
 from dispatch.states import NextStep, OperationState
@@ -17,15 +19,14 @@ from workflows.models import Job
 
 
 def prepare_operations(happened: Happened) -> None:
-    """READY_TO_COMMIT: make the proposal's operations, once, and ring for each that may go. Locks the operations."""
+    """READY_TO_COMMIT: make the proposal's operations, once, and ring for each that may go. The job is locked."""
     job = happened.job
     proposal = _proposal(job)
     if proposal is None:
         return
-    made = set(Operation.objects.filter(proposed__proposal=proposal).values_list("proposed_id", flat=True))
-    for proposed in ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal"):
-        if proposed.pk not in made:
-            _make(job, proposed, happened.at)
+    made = Operation.objects.filter(proposed__proposal=proposal).values("proposed_id")
+    left = ProposedOperation.objects.filter(proposal=proposal).exclude(pk__in=made)
+    _make(job, list(left.defer("body", "headers").order_by("ordinal")), happened.at)
     ring_open(job)
 
 
@@ -44,9 +45,12 @@ def stop_what_can_be(happened: Happened) -> None:
 
 def ring_open(job: Job) -> None:
     """Ring for every operation of a locked job that has a step of its own, at that step's time."""
-    for operation in current_operations(lock_operations(job)):
-        if operation.next_step not in (NextStep.NONE, NextStep.BLOCKED):
-            machines.ring(job=job, machine=MACHINE, key=str(operation.pk), at=operation.next_step_at)
+    due = current(job).exclude(next_step__in=(NextStep.NONE, NextStep.BLOCKED))
+    keys: dict[datetime | None, list[str]] = defaultdict(list)
+    for operation_id, at in due.values_list("pk", "next_step_at"):
+        keys[at].append(str(operation_id))
+    for at, of_that_time in keys.items():
+        machines.ring_all(job=job, machine=MACHINE, keys=of_that_time, at=at)
 
 
 def _proposal(job: Job) -> Proposal | None:
@@ -54,19 +58,27 @@ def _proposal(job: Job) -> Proposal | None:
     return last if last is not None and last.closing in ("", Closing.SENT) else None
 
 
-def _make(job: Job, proposed: ProposedOperation, now: datetime) -> None:
-    receiver = Receiver.objects.get(name=proposed.receiver)
-    Operation.objects.create(
-        tenant_id=job.tenant_id,
-        job=job,
-        proposed=proposed,
-        receiver=receiver,
-        contract=ReceiverContract.objects.get(receiver=receiver, version=proposed.contract_version),
-        ordinal=proposed.ordinal,
-        operation_key=proposed.operation_key,
-        account=proposed.account,
-        record=proposed.record,
-        created_at=now,
+def _make(job: Job, proposed: Sequence[ProposedOperation], now: datetime) -> None:
+    named = {p.receiver for p in proposed}
+    contracts = {
+        (c.receiver.name, c.version): c
+        for c in ReceiverContract.objects.filter(receiver__name__in=named).select_related("receiver")
+    }
+    frozen = ((p, contracts[p.receiver, p.contract_version]) for p in proposed)
+    Operation.objects.bulk_create(
+        Operation(
+            tenant_id=job.tenant_id,
+            job=job,
+            proposed=p,
+            receiver=contract.receiver,
+            contract=contract,
+            ordinal=p.ordinal,
+            operation_key=p.operation_key,
+            account=p.account,
+            record=p.record,
+            created_at=now,
+        )
+        for p, contract in frozen
     )
 
 
