@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,15 @@ class Claim:
     worker_id: int
     worker_name: str
     lane_id: int
+    limit_name: str = ""
+    deaths: int = 0
+    patient: bool = False
+    """Whether its stage may go on before each of its items has come to an end."""
+    elapsed_before: float = 0.0
+    """Seconds from the item's first start to this one, by the database's clock."""
+    reserved_tokens: float = 0.0
+    reserved_cost: Decimal = Decimal(0)
+    """What its limit was charged when it was claimed; made good when it is done."""
 
 
 @dataclass(frozen=True, slots=True)

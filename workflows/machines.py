@@ -81,5 +81,6 @@ ON CONFLICT (job_id, stage_id, key) DO UPDATE SET
   next_attempt_at = CASE WHEN workflows_workitem.state = %(running)s THEN coalesce(excluded.next_attempt_at, now())
     ELSE excluded.next_attempt_at END,
   attempts = CASE WHEN workflows_workitem.state = %(running)s THEN workflows_workitem.attempts ELSE 0 END,
+  deaths = least(workflows_workitem.deaths, 1),
   reported_at = NULL
 """

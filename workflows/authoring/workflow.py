@@ -188,6 +188,8 @@ class Workflow:
         hints = typing.get_type_hints(handler)
         if "return" not in hints:
             raise BadDefinition(f"{self.name}.{name}: say what it returns")
+        parameters = tuple(self._parameters(name, handler, hints, source))
+        self._check_key(name, str(options.get("key", "")), source, parameters, hints)
         result, waits = _result(hints["return"])
         if waits and kind is StageKind.PROPOSE:
             raise BadDefinition(f"{self.name}: propose cannot wait; let a step before it")
@@ -198,7 +200,7 @@ class Workflow:
             kind=kind,
             handler=handler,
             retry=retry or Retry(),
-            parameters=tuple(self._parameters(name, handler, hints, source)),
+            parameters=parameters,
             output=TypeAdapter(result),
             result_type=result,
             each=source,
@@ -207,6 +209,22 @@ class Workflow:
         )
         self.steps.append(step)
         return step
+
+    def _check_key(
+        self,
+        name: str,
+        key: str,
+        each: EachSource | None,
+        parameters: tuple[Parameter, ...],
+        hints: dict[str, Any],
+    ) -> None:
+        if not key:
+            return
+        if each is None or not each.field:
+            raise BadDefinition(f"{self.name}.{name}: its items keep the keys of {each and each.step}")
+        element = hints[parameters[0].name] if parameters else None
+        if key not in getattr(element, "model_fields", {}):
+            raise BadDefinition(f"{self.name}.{name}: its elements have no field {key!r} to be named by")
 
     def _parameters(
         self, name: str, handler: Handler, hints: dict[str, Any], each: EachSource | None

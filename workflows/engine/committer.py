@@ -13,18 +13,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from workflows.engine import rows, sql
+from workflows.engine import limits_sql, rows, sql, sweeps_sql
+from workflows.engine.aftermath import Aftermath, Saved
 from workflows.engine.connections import Connection, connect
+from workflows.engine.limiter import Limiter
 from workflows.engine.outcomes import Result
 from workflows.engine.slots import Pinned
-from workflows.machines import Claim
-from workflows.models import StageKind
-from workflows.states import ItemState
 
 if TYPE_CHECKING:
     from workflows.engine.engine import Engine
@@ -42,14 +40,6 @@ _TRY_AGAIN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What a batch's transaction did: items whose result was accepted, and jobs whose next step it opened."""
-
-    items: frozenset[int]
-    opened_for: frozenset[int]
-
-
 class Committer:
     """Holds the process's claims. All of it runs in one thread, but for `finish`, `wake` and `abandon`."""
 
@@ -58,6 +48,11 @@ class Committer:
         self._finished: deque[Result] = deque()
         self._held: dict[int, Pinned] = {}
         self._cursor = 0
+        self._lanes: rows.Lanes = {}
+        self._limiter = Limiter(engine)
+        self._limited_wait = self._odd = False
+        self._suspects = False
+        self._aftermath = Aftermath(engine)
         self._wake = threading.Event()
         self._connection: Connection | None = None
         self._unsure = False
@@ -73,6 +68,11 @@ class Committer:
         """There may be something to claim."""
         self._wake.set()
 
+    def suspects_wait(self) -> None:
+        """There are items whose worker stopped before."""
+        self._suspects = True
+        self._wake.set()
+
     def abandon(self) -> None:
         """Our worker row was ended by somebody: nothing that we hold is ours any more."""
         self._abandoned = True
@@ -82,7 +82,7 @@ class Committer:
     def run(self) -> None:
         """Until the engine stops and everything finished is saved, or its time to stop has run out."""
         while (not self._engine.stopping or self._held or self._finished) and not self._engine.must_leave():
-            self._wake.wait(0 if self._finished else POLL_SECONDS if not self._engine.stopping else 0.05)
+            self._wake.wait(self._patience())
             self._wake.clear()
             self._gather()
             try:
@@ -98,6 +98,15 @@ class Committer:
         if self._held:
             log.warning("%s items were still running when the worker had to leave", len(self._held))
         self._reset()
+
+    def _patience(self) -> float:
+        """Seconds until there may be something to do although nobody wakes us."""
+        if self._finished:
+            return 0
+        if self._engine.stopping:
+            return 0.05
+        reopens = self._limiter.reopens_in() if len(self._held) < self._engine.slots else None
+        return POLL_SECONDS if reopens is None else min(POLL_SECONDS, reopens)
 
     def _gather(self) -> None:
         """Where some have finished and more still run, wait a moment: quick handlers then share a commit."""
@@ -121,34 +130,40 @@ class Committer:
             if not batch and free <= 0:
                 return
             try:
-                claims = self._save(connection, batch, free)
+                claimed = self._save(connection, batch, free)
             except psycopg.Error:
                 self._finished.extendleft(r for r in reversed(batch) if r.claim.item_id in self._held)
                 raise
-            self._engine.start(claims)
-            if not self._finished and len(claims) < free and self._cursor == 0:
+            if not self._finished and claimed < free and self._cursor == 0:
                 return
 
-    def _save(self, connection: Connection, batch: Sequence[Result], free: int) -> list[Pinned]:
+    def _save(self, connection: Connection, batch: Sequence[Result], free: int) -> int:
         try:
             return self._commit(connection, batch, free)
         except psycopg.DataError:
             return self._halve(connection, batch)
 
-    def _halve(self, connection: Connection, batch: Sequence[Result]) -> list[Pinned]:
+    def _halve(self, connection: Connection, batch: Sequence[Result]) -> int:
         """A value that the database refuses: save the halves apart, until the bad row stands alone."""
         if len(batch) == 1:
             log.error("item %s returned what the database refuses", batch[0].claim.item_id)
             return self._commit(connection, [rows.unstorable(batch[0])], 0)
         middle = len(batch) // 2
-        return [*self._save(connection, batch[:middle], 0), *self._save(connection, batch[middle:], 0)]
+        return self._save(connection, batch[:middle], 0) + self._save(connection, batch[middle:], 0)
 
-    def _commit(self, connection: Connection, batch: Sequence[Result], free: int) -> list[Pinned]:
-        """One transaction in one round trip: the statements depend on each other in the database alone."""
+    def _commit(self, connection: Connection, batch: Sequence[Result], free: int) -> int:
+        """One transaction in one round trip: the statements depend on each other in the database alone.
+
+        Claims are started as soon as they are known: what follows may fail. Returns how many there were.
+        """
         following = [
-            n for r in batch if (n := rows.next_stage(r, self._held.get(r.claim.item_id))) is not None
+            n
+            for r in batch
+            if (n := rows.next_stage(r, self._held.get(r.claim.item_id), self._lanes)) is not None
         ]
-        done = opened = taken = None
+        settled = self._limiter.settle_parameters(batch)
+        done = opened = taken = suspect = None
+        plain = self._plain_share(free)
         self._unsure = True
         with connection.pipeline(), connection.transaction():
             lease = connection.execute(sql.HOLD_LEASE, [self._engine.worker_id])
@@ -159,21 +174,61 @@ class Committer:
             if following:
                 columns = [list(column) for column in zip(*following, strict=True)]
                 opened = connection.execute(sql.OPEN_NEXT, dict(zip(rows.NEXT_COLUMNS, columns, strict=True)))
-            if free > 0:
-                taken = connection.execute(sql.CLAIM, self._claim_parameters(free))
+            if free > 0 and self._may_take_a_suspect(batch):
+                suspect = connection.execute(sql.CLAIM_SUSPECT, {"worker": self._engine.worker_id})
+            if plain > 0:
+                taken = connection.execute(sql.CLAIM, self._claim_parameters(plain))
+            limited = connection.execute(sql.LIMITED_LANES, self._limiter.walk()) if free > 0 else None
+            if settled is not None:
+                for statement in limits_sql.SETTLE:
+                    connection.execute(statement, settled)
         self._unsure = False
         saved = Saved(
             items=frozenset(row[0] for row in done.fetchall()) if done else frozenset(),
             opened_for=frozenset(row[0] for row in opened.fetchall()) if opened else frozenset(),
         )
         claims = self._pin(taken.fetchall()) if taken else []
+        if suspect is not None:
+            suspects = [self._pinned(row) for row in suspect.fetchall()]
+            self._suspects = bool(suspects)
+            claims += suspects
         for result in batch:
             self._held.pop(result.claim.item_id, None)
-        self._held.update((p.claim.item_id, p) for p in claims)
+        self._begin(claims)
         if lease.fetchone() is None:
             self._engine.lease_lost()
-        self._after(connection, batch, saved)
-        return claims
+        self._aftermath.follow(connection, batch, saved, busy={p.claim.stage_id for p in self._held.values()})
+        found = limited.fetchall() if limited else []
+        return len(claims) + self._claim_limited(connection, found, free - len(claims))
+
+    def _begin(self, claims: Sequence[Pinned]) -> None:
+        self._held.update((p.claim.item_id, p) for p in claims)
+        self._lanes.update(((p.claim.tenant_id, p.claim.limit_name), p.claim.lane_id) for p in claims)
+        self._engine.start(claims)
+
+    def _plain_share(self, free: int) -> int:
+        """How many of the free slots the lanes without a limit may take, while others wait under limits."""
+        if not self._limited_wait or free <= 0:
+            return free
+        self._odd = not self._odd
+        return free // 2 if free > 1 else int(self._odd)
+
+    def _may_take_a_suspect(self, batch: Sequence[Result]) -> bool:
+        ending = {r.claim.item_id for r in batch}
+        held = any(p.claim.deaths for p in self._held.values() if p.claim.item_id not in ending)
+        return self._suspects and not held
+
+    def _claim_limited(self, connection: Connection, found: list[Any], free: int) -> int:
+        """Claims under limits, after the batch's commit and in a transaction of their own."""
+        lanes = self._limiter.open_lanes(found)
+        self._limited_wait = bool(lanes)
+        if not lanes or free <= 0:
+            return 0
+        self._unsure = True
+        claims = self._limiter.claim(connection, lanes, free)
+        self._unsure = False
+        self._begin(claims)
+        return len(claims)
 
     def _complete_parameters(self, batch: Sequence[Result]) -> dict[str, Any]:
         return rows.complete_parameters(
@@ -189,41 +244,13 @@ class Committer:
         }
 
     def _pin(self, taken: list[tuple[Any, ...]]) -> list[Pinned]:
-        claims = [
-            rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name) for row in taken
-        ]
+        claims = [self._pinned(row) for row in taken]
         lanes = {p.claim.lane_id for p in claims}
         self._cursor = max(lanes) if len(lanes) >= LANES_WALKED else 0
         return claims
 
-    # -- after the commit ----------------------------------------------------------------------------------------
-    def _after(self, connection: Connection, batch: Sequence[Result], saved: Saved) -> None:
-        """Keep outputs at hand, and pass on what needs the rooms above. A crash here is made good by the sweep."""
-        self._record_stale(connection, [r for r in batch if r.claim.item_id not in saved.items])
-        barriers: dict[int, Claim] = {}
-        for result in batch:
-            claim = result.claim
-            if claim.item_id not in saved.items:
-                continue
-            if result.error_class == "RevisionMissing":
-                self._engine.advancer.missing_revision(claim.tenant_id, claim.job_id, result.error_message)
-            elif result.state in (ItemState.EXHAUSTED, ItemState.REFUSED):
-                self._engine.advancer.report(claim.tenant_id, claim.item_id)
-            elif result.state is ItemState.SUCCEEDED and claim.kind != StageKind.MACHINE:
-                if claim.kind != StageKind.EACH and result.output is not None:
-                    self._engine.texts.put((claim.job_id, claim.stage_name), result.output)
-                barriers[claim.stage_id] = claim
-        busy = {p.claim.stage_id for p in self._held.values()}
-        probed = {s: c for s, c in barriers.items() if s not in busy and c.job_id not in saved.opened_for}
-        if probed:
-            jobs = [c.job_id for c in probed.values()]
-            for (stage_id,) in connection.execute(sql.CLOSED_BARRIERS, [jobs, list(probed)]).fetchall():
-                self._engine.advancer.advance(probed[stage_id].tenant_id, probed[stage_id].job_id)
-
-    def _record_stale(self, connection: Connection, stale: Sequence[Result]) -> None:
-        if stale:
-            connection.execute(sql.STALE, rows.stale_parameters(stale, worker_name=self._engine.name))
-            log.info("%s late results were recorded and discarded", len(stale))
+    def _pinned(self, row: tuple[Any, ...]) -> Pinned:
+        return rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name)
 
     # -- faults --------------------------------------------------------------------------------------------------
     def _settle(self, connection: Connection) -> None:
@@ -236,7 +263,7 @@ class Committer:
         for item, _ in saved:
             self._held.pop(item, None)
         self._finished = deque(r for r in self._finished if (r.claim.item_id, r.claim.claim_no) not in saved)
-        connection.execute(sql.ORPHANS, {"worker": self._engine.worker_id, "held": list(self._held)})
+        connection.execute(sweeps_sql.ORPHANS, {"worker": self._engine.worker_id, "held": list(self._held)})
         self._unsure = False
 
     def _lost(self, error: psycopg.OperationalError) -> None:

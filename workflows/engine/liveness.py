@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from workflows.engine import sql
+from workflows.engine import sweeps_sql as sql
 from workflows.engine.connections import Connection, connect
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ class Liveness:
             self._renew(connection, now)
         if connection.execute(sql.PROMOTE).rowcount:
             self._engine.committer.wake()
+        if connection.execute(sql.SUSPECTS).fetchone() is not None:
+            self._engine.committer.suspects_wait()
         self._look_for_the_dead(connection, now)
         if now - self._swept > SWEEP_SECONDS:
             self._swept = now
@@ -173,6 +175,8 @@ class Liveness:
     def _sweep(self, connection: Connection) -> None:
         """What a crash between a batch's commit and what follows it has left behind."""
         for tenant_id, job_id in connection.execute(sql.LEFT_BEHIND).fetchall():
+            self._engine.advancer.advance(tenant_id, job_id)
+        for tenant_id, job_id in connection.execute(sql.PATIENT).fetchall():
             self._engine.advancer.advance(tenant_id, job_id)
         for tenant_id, item_id in connection.execute(sql.UNREPORTED).fetchall():
             self._engine.advancer.report(tenant_id, item_id)

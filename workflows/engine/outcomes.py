@@ -6,9 +6,10 @@ import hashlib
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -23,8 +24,8 @@ from workflows.states import ItemState
 LARGEST_OUTPUT = 10_000_000
 DEEPEST_OUTPUT = 100
 LONGEST_MESSAGE = 2000
-LONGEST_RETRY_AFTER = 24 * 3600.0
 _RETRYABLE_STATUS = {408, 425, 429}
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,20 @@ class Result:
     error_class: str = ""
     error_message: str = ""
     wait_until: datetime | None = None
+    wait_seconds: float | None = None
+    """From when it is saved, by the database's clock; `wait_until` is for times that mean something to people."""
+    closes_limit: float | None = None
+    """Seconds for which the other side asked that nothing more be sent under this item's limit."""
     reset_attempts: bool = False
     usage: Usage | None = None
 
 
 class NotStorable(Permanent):
     """A handler returned something that cannot be kept; the message says what and where."""
+
+
+class TooLate(Exception):
+    """The item's elapsed limit passed before this attempt could begin."""
 
 
 def encode(adapter: TypeAdapter[Any], value: Any) -> tuple[str, str]:
@@ -76,69 +85,109 @@ def encode(adapter: TypeAdapter[Any], value: Any) -> tuple[str, str]:
 def failed(
     claim: Claim, error: BaseException, *, retry: Retry, usage: Usage | None, started: datetime, now: datetime
 ) -> Result:
-    """The result of an attempt that raised: again later, exhausted, or refused."""
-    retryable = is_retryable(error)
+    """The result of an attempt that raised: again later, exhausted, or refused. `now`: when it ended."""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    base: dict[str, Any] = {
-        "claim": claim,
-        "started_at": started,
-        "ended_at": now,
-        "error_class": name[:200],
-        "error_message": storable(str(error) or name)[:LONGEST_MESSAGE],
-        "usage": usage,
-    }
-    if not retryable:
-        return Result(outcome=AttemptOutcome.PERMANENT, state=ItemState.REFUSED, **base)
+    told = storable(str(error) or name)
+    base: dict[str, Any] = {"claim": claim, "started_at": started, "ended_at": now, "error_class": name[:200],
+                            "usage": usage}  # fmt: skip
+    if not is_retryable(error, retry):
+        return Result(
+            outcome=AttemptOutcome.PERMANENT,
+            state=ItemState.REFUSED,
+            error_message=told[:LONGEST_MESSAGE],
+            **base,
+        )
+    asked = retry_after(error, now)
+    base["closes_limit"] = asked if claim.limit_name else None
+    wait = pause(retry, claim.attempt, asked=asked)
+    gone = claim.elapsed_before + (now - started).total_seconds()
+    if retry.elapsed is not None and gone + wait > retry.elapsed:
+        told = f"{told[: LONGEST_MESSAGE - 200]} ({_too_late(retry.elapsed, gone, wait)})"
+        return Result(outcome=AttemptOutcome.RETRYABLE, state=ItemState.EXHAUSTED, error_message=told, **base)
+    told = told[:LONGEST_MESSAGE]
     if claim.attempt >= claim.attempts_limit:
-        return Result(outcome=AttemptOutcome.RETRYABLE, state=ItemState.EXHAUSTED, **base)
-    wait = pause(retry, claim.attempt, asked=retry_after(error, now))
+        return Result(outcome=AttemptOutcome.RETRYABLE, state=ItemState.EXHAUSTED, error_message=told, **base)
     return Result(
         outcome=AttemptOutcome.RETRYABLE,
         state=ItemState.BACKING_OFF,
-        wait_until=now + timedelta(seconds=wait),
+        wait_seconds=wait,
+        error_message=told,
         **base,
     )
 
 
-def is_retryable(error: BaseException) -> bool:
-    """Transport faults, 408, 425, 429, 5xx, invalid model output and unknown errors retry; other 4xx do not."""
+def _too_late(elapsed: float, gone: float, wait: float) -> str:
+    return f"{gone:.0f} s have passed, and the next try in {wait:.0f} s would be later than {elapsed:g} s after the first"
+
+
+def is_retryable(error: BaseException, retry: Retry) -> bool:
+    """The stage's own rules first; then transport faults, 408, 425, 429, 5xx, invalid model output and unknown errors
+    retry, other 4xx do not. `Permanent` and `Invalid` never do."""
     if isinstance(error, (Permanent, Invalid)):
         return False
+    status = status_of(error)
+    if _is_of(error, status, retry.stop_on):
+        return False
+    if _is_of(error, status, retry.retry_on):
+        return True
     if isinstance(error, (Retryable, ValidationError, DatabaseError, InterfaceError)):
         return True
-    status = getattr(error, "status_code", None) or getattr(
-        getattr(error, "response", None), "status_code", None
-    )
-    if isinstance(status, int) and 400 <= status < 500:
-        return status in _RETRYABLE_STATUS
-    return True
+    return not (status is not None and 400 <= status < 500) or status in _RETRYABLE_STATUS
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that a client library's error carries, if it does."""
+    for owner in (error, getattr(error, "response", None)):
+        status = getattr(owner, "status_code", None)
+        if isinstance(status, int) and not isinstance(status, bool):
+            return int(status)
+    return None
+
+
+def _is_of(error: BaseException, status: int | None, rules: tuple[type[BaseException] | int, ...]) -> bool:
+    return any(status == rule if isinstance(rule, int) else isinstance(error, rule) for rule in rules)
 
 
 def pause(retry: Retry, attempt: int, *, asked: float | None) -> float:
-    """Seconds until the next try: what the other side asked for, else exponential with full jitter and a cap."""
+    """Seconds until the next try: what the other side asked for, else exponential with full jitter and a cap.
+
+    What was asked for is kept to and spread by a tenth of it, so that those who were told together do not come
+    together.
+    """
     ceiling = min(retry.longest_wait, retry.first_wait * math.pow(2, min(attempt - 1, 30)))
-    own = random.uniform(0, ceiling)  # noqa: S311 - spreads retries, keeps no secret
     if asked is None:
-        return own
-    return min(asked, LONGEST_RETRY_AFTER) + random.uniform(0, min(1.0, retry.first_wait))  # noqa: S311
+        return random.uniform(0, ceiling)  # noqa: S311 - spreads retries, keeps no secret
+    spread = min(1.0, retry.first_wait) + min(asked / 10, 60.0)
+    return min(asked, retry.longest_retry_after) + random.uniform(0, spread)  # noqa: S311
 
 
 def retry_after(error: BaseException, now: datetime) -> float | None:
-    """Seconds that the error asks to wait: its own, or a Retry-After header in seconds or as a date."""
+    """Seconds that the error asks to wait: its own, or a Retry-After header in seconds or as a date.
+
+    A date is read against the other side's own clock (its Date header) where that is given. What cannot be read is
+    as if it were not there. Source: RFC 9110, section 10.2.3.
+    """
     if isinstance(error, Retryable):
-        return error.retry_after
+        own = error.retry_after
+        return None if own is None or not math.isfinite(own) else max(0.0, own)
     headers = getattr(getattr(error, "response", None), "headers", None)
-    value = headers.get("retry-after") if headers is not None else None
-    if not value:
+    if headers is None:
         return None
-    if value.strip().isdigit():
-        return float(value.strip())
+    value = str(headers.get("retry-after") or "").strip()
+    if _SECONDS.fullmatch(value):
+        return float(value)
+    at = _date(value)
+    if at is None:
+        return None
+    return max(0.0, (at - (_date(str(headers.get("date") or "")) or now)).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
     try:
-        at = parsedate_to_datetime(value)
-    except ValueError:
+        at = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
         return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max(0.0, (at - now).total_seconds())
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def storable(text: str) -> str:

@@ -12,6 +12,9 @@ from workflows.machines import Claim
 from workflows.models import AttemptOutcome, StageKind
 from workflows.states import ItemState
 
+Lanes = dict[tuple[int, str], int]
+"""The lanes that this process has claimed from, by tenant and name of the limit."""
+
 NEXT_COLUMNS = (
     "items",
     "claims",
@@ -24,6 +27,7 @@ NEXT_COLUMNS = (
     "ordinals",
     "kinds",
     "limits",
+    "limited",
 )
 
 
@@ -39,6 +43,7 @@ def complete_parameters(batch: Sequence[Result], *, worker_id: int, worker_name:
         "outputs": [r.output for r in batch],
         "digests": [r.digest for r in batch],
         "waits": [r.wait_until for r in batch],
+        "seconds": [r.wait_seconds for r in batch],
         "resets": [r.reset_attempts for r in batch],
         **_told(batch),
     }
@@ -68,13 +73,16 @@ def _told(results: Sequence[Result]) -> dict[str, list[Any]]:
     }
 
 
-def next_stage(result: Result, pinned: Pinned | None) -> tuple[Any, ...] | None:
+def next_stage(result: Result, pinned: Pinned | None, lanes: Lanes) -> tuple[Any, ...] | None:
     """The row (in the order of NEXT_COLUMNS) that opens a single step's single successor; None: the advancer does it."""
     claim = result.claim
     if pinned is None or result.state is not ItemState.SUCCEEDED or claim.kind != StageKind.STEP:
         return None
     following = pinned.definition().after(claim.ordinal_of_stage)
     if following is None or following.kind is StageKind.EACH:
+        return None
+    lane = lanes.get((claim.tenant_id, following.limit))
+    if lane is None:
         return None
     return (
         claim.item_id,
@@ -83,18 +91,21 @@ def next_stage(result: Result, pinned: Pinned | None) -> tuple[Any, ...] | None:
         claim.tenant_id,
         claim.stage_id,
         result.digest,
-        claim.lane_id,
+        lane,
         following.name,
         following.ordinal,
         following.kind.value,
         following.retry.attempts,
+        bool(following.limit),
     )
 
 
 def pin(row: tuple[Any, ...], *, worker_id: int, worker_name: str) -> Pinned:
-    """A row of sql.CLAIM."""
-    (item, tenant, job, stage, key, ordinal, claim_no, attempts, limit, lane, started) = row[:11]
-    name, kind, stage_ordinal, workflow, revision, digest, reference, value = row[11:]
+    """A row of sql.CLAIM, sql.CLAIM_SUSPECT or sql.CLAIM_LIMITED."""
+    (item, tenant, job, stage, key, ordinal, claim_no, attempts, limit, lane, started, deaths, elapsed) = row[
+        :13
+    ]
+    name, kind, stage_ordinal, patient, limit_name, workflow, revision, digest, reference, value = row[13:]
     claim = Claim(
         item_id=item,
         tenant_id=tenant,
@@ -111,6 +122,10 @@ def pin(row: tuple[Any, ...], *, worker_id: int, worker_name: str) -> Pinned:
         worker_id=worker_id,
         worker_name=worker_name,
         lane_id=lane,
+        limit_name=limit_name,
+        deaths=deaths,
+        patient=patient,
+        elapsed_before=elapsed,
     )
     return Pinned(
         claim=claim,

@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import close_old_connections
-from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 
 from access.tenancy import reading
 from workflows import machines, registry
 from workflows.authoring import Ctx, Invalid, Retry, Usage, Workflow
 from workflows.authoring.steps import Parameter, Step
-from workflows.engine.outcomes import Result, encode, failed
+from workflows.engine import keys
+from workflows.engine.outcomes import Result, TooLate, encode, failed
 from workflows.machines import Claim, Done, Wait
 from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind
 from workflows.states import ItemState
@@ -35,7 +36,7 @@ _PROBLEMS: TypeAdapter[list[dict[str, str]]] = TypeAdapter(list[dict[str, str]])
 class Pinned:
     """A claim with what the claim's query knows of its job, so that nothing has to be fetched for it."""
 
-    __slots__ = ("claim", "digest", "element", "reference", "revision", "started_at", "workflow")
+    __slots__ = ("_begun", "claim", "digest", "element", "reference", "revision", "started_at", "workflow")
 
     def __init__(
         self,
@@ -55,6 +56,11 @@ class Pinned:
         self.reference = reference
         self.element = element
         self.started_at = started_at
+        self._begun = time.monotonic()
+
+    def now(self) -> datetime:
+        """The time by the database's clock, which dated the claim: the host's may jump."""
+        return self.started_at + timedelta(seconds=time.monotonic() - self._begun)
 
     def definition(self) -> Workflow:
         return registry.pinned(self.workflow, self.revision, self.digest)
@@ -98,13 +104,19 @@ def run(pinned: Pinned, texts: Texts) -> Result:
         if step is None:
             raise registry.RevisionMissing(f"{pinned.workflow} has no step {claim.stage_name}.")
         retry = step.retry
+        if retry.elapsed is not None and claim.elapsed_before > retry.elapsed:
+            raise TooLate(
+                f"{claim.elapsed_before:.0f} s have passed since the first try; {retry.elapsed:g} s are given."
+            )
         value = step.handler(_ctx(pinned, usage), **_arguments(step, pinned, texts))
-        return _succeeded(pinned, usage, *encode(step.output, value))
+        output, digest = encode(step.output, value)
+        keys.check(definition, step, output)
+        return _succeeded(pinned, usage, output, digest)
     except registry.RevisionMissing as missing:
         return released(pinned, error_class="RevisionMissing", message=str(missing))
     except BaseException as error:
         log.info("item %s, attempt %s: %r", claim.item_id, claim.attempt, error)
-        return failed(claim, error, retry=retry, usage=usage, started=pinned.started_at, now=timezone.now())
+        return failed(claim, error, retry=retry, usage=usage, started=pinned.started_at, now=pinned.now())
     finally:
         close_old_connections()
 
@@ -116,7 +128,7 @@ def released(pinned: Pinned, *, error_class: str = "", message: str = "") -> Res
         outcome=AttemptOutcome.RELEASED,
         state=ItemState.READY,
         started_at=pinned.started_at,
-        ended_at=timezone.now(),
+        ended_at=pinned.now(),
         error_class=error_class,
         error_message=message,
     )
@@ -133,7 +145,7 @@ def _machine(pinned: Pinned) -> Result:
         outcome=AttemptOutcome.SUCCEEDED if isinstance(answer, Done) else AttemptOutcome.WAITING,
         state=state,
         started_at=pinned.started_at,
-        ended_at=timezone.now(),
+        ended_at=pinned.now(),
         wait_until=wait,
         reset_attempts=True,
     )
@@ -145,7 +157,7 @@ def _succeeded(pinned: Pinned, usage: Usage, output: str, digest: str) -> Result
         outcome=AttemptOutcome.SUCCEEDED,
         state=ItemState.SUCCEEDED,
         started_at=pinned.started_at,
-        ended_at=timezone.now(),
+        ended_at=pinned.now(),
         output=output,
         digest=digest,
         usage=usage,
@@ -160,7 +172,7 @@ def _ctx(pinned: Pinned, usage: Usage) -> Ctx:
         reference=pinned.reference,
         item_key=claim.key,
         attempt=claim.attempt,
-        request_key=f"{pinned.workflow}-{claim.job_id}-{claim.stage_name}-{claim.key}",
+        request_key=f"{pinned.workflow}-{claim.job_id}-{claim.stage_name}-{keys.printable(claim.key)}",
         usage=usage,
     )
 
@@ -221,7 +233,9 @@ def output_text(tenant_id: int, job_id: int, stage: str, texts: Texts) -> str:
 def _outputs_text(claim: Claim, stage: str) -> str:
     with reading(claim.tenant_id):
         opened = Stage.objects.get(job_id=claim.job_id, name=stage)
-        rows = Checkpoint.objects.filter(item__stage=opened, item__job_id=claim.job_id)
+        rows = Checkpoint.objects.filter(
+            item__stage=opened, item__job_id=claim.job_id, item__state=ItemState.SUCCEEDED.number
+        )
         latest: dict[int, str] = {}
         for ordinal, output in rows.order_by("item__ordinal", "version").values_list(
             "item__ordinal", "output"

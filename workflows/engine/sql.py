@@ -22,54 +22,97 @@ _LEASE_LIVES = """EXISTS (
     SELECT FROM workflows_worker k
     WHERE k.id = %(worker)s AND k.ended_at IS NULL AND k.lease_until > clock_timestamp())"""
 
+_PLAINLY_READY = f"state = {READY} AND NOT limited AND deaths = 0"
+_READY_UNDER_A_LIMIT = f"state = {READY} AND limited AND deaths = 0"
+"""The conditions of the partial indexes item_ready and item_ready_limited, word for word."""
+
 LOCK_JOBS_SHARED = "SELECT id FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR SHARE"
 LOCK_JOBS = "SELECT id FROM workflows_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 
+_TAKEN = f"""taken AS (
+  UPDATE workflows_workitem w SET state = {RUNNING}, attempts = attempts + 1, claim_no = claim_no + 1,
+    worker_id = %(worker)s, started_at = clock_timestamp(), next_attempt_at = NULL,
+    first_started_at = coalesce(first_started_at, clock_timestamp())
+  FROM chosen WHERE w.id = chosen.id
+  RETURNING w.id, w.tenant_id, w.job_id, w.stage_id, w.key, w.ordinal, w.claim_no, w.attempts, w.attempts_limit,
+    w.lane_id, w.started_at, w.deaths, extract(epoch FROM w.started_at - w.first_started_at)::float8 AS elapsed)
+SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, j.workflow, j.revision, j.configuration_digest, j.reference, i.value
+FROM taken
+JOIN workflows_stage s ON s.id = taken.stage_id
+JOIN workflows_job j ON j.id = taken.job_id
+JOIN workflows_lane l ON l.id = taken.lane_id
+LEFT JOIN LATERAL (SELECT value FROM workflows_iteminput WHERE item_id = taken.id ORDER BY version DESC LIMIT 1) i
+  ON true
+"""
+
 CLAIM = f"""
 WITH RECURSIVE lanes AS (
-  (SELECT lane_id FROM workflows_workitem WHERE state = {READY} AND lane_id > %(cursor)s AND {_LEASE_LIVES}
+  (SELECT lane_id FROM workflows_workitem
+   WHERE {_PLAINLY_READY} AND lane_id > %(cursor)s AND {_LEASE_LIVES}
    ORDER BY lane_id LIMIT 1)
   UNION ALL
-  SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE w.state = {READY} AND w.lane_id > lanes.lane_id
+  SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {_PLAINLY_READY} AND w.lane_id > lanes.lane_id
           ORDER BY w.lane_id LIMIT 1)
   FROM lanes WHERE lanes.lane_id IS NOT NULL
 ), walked AS MATERIALIZED (SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL LIMIT %(lanes)s),
 share AS (SELECT greatest(1, ceil(%(free)s::numeric / greatest(1, (SELECT count(*) FROM walked))))::int AS each),
 chosen AS (
   SELECT x.id FROM walked, share, LATERAL (
-    SELECT id FROM workflows_workitem WHERE state = {READY} AND lane_id = walked.lane_id
+    SELECT id FROM workflows_workitem WHERE {_PLAINLY_READY} AND lane_id = walked.lane_id
     ORDER BY rank, id LIMIT share.each FOR UPDATE SKIP LOCKED) x
   LIMIT %(free)s),
-taken AS (
-  UPDATE workflows_workitem w SET state = {RUNNING}, attempts = attempts + 1, claim_no = claim_no + 1,
-    worker_id = %(worker)s, started_at = clock_timestamp(), next_attempt_at = NULL
-  FROM chosen WHERE w.id = chosen.id
-  RETURNING w.id, w.tenant_id, w.job_id, w.stage_id, w.key, w.ordinal, w.claim_no, w.attempts, w.attempts_limit,
-    w.lane_id, w.started_at)
-SELECT taken.*, s.name, s.kind, s.ordinal, j.workflow, j.revision, j.configuration_digest, j.reference, i.value
-FROM taken
-JOIN workflows_stage s ON s.id = taken.stage_id
-JOIN workflows_job j ON j.id = taken.job_id
-LEFT JOIN LATERAL (SELECT value FROM workflows_iteminput WHERE item_id = taken.id ORDER BY version DESC LIMIT 1) i
-  ON s.kind = 'each'
+{_TAKEN}"""
+"""Lanes without a limit that have ready items, walked from the process's cursor on; each gives its share."""
+
+CLAIM_SUSPECT = f"""
+WITH chosen AS (
+  SELECT w.id FROM workflows_workitem w JOIN workflows_lane n ON n.id = w.lane_id
+  WHERE w.state = {READY} AND w.deaths > 0 AND {_LEASE_LIVES}
+    AND NOT EXISTS (SELECT FROM workflows_limit m
+                    WHERE m.tenant_id = w.tenant_id AND m.name = n.name AND m.closed_until > clock_timestamp())
+  ORDER BY w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED),
+{_TAKEN}"""
+"""One item whose worker stopped before: a process holds one such at a time, so that another death tells which it was."""
+
+LIMITED_LANES = f"""
+WITH RECURSIVE lanes AS (
+  (SELECT lane_id FROM workflows_workitem WHERE {_READY_UNDER_A_LIMIT} AND lane_id > %(cursor)s
+   ORDER BY lane_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {_READY_UNDER_A_LIMIT} AND w.lane_id > lanes.lane_id
+          ORDER BY w.lane_id LIMIT 1)
+  FROM lanes WHERE lanes.lane_id IS NOT NULL)
+SELECT l.id, l.tenant_id, l.name FROM (SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL LIMIT %(lanes)s) w
+JOIN workflows_lane l ON l.id = w.lane_id ORDER BY l.id
 """
-"""Lanes that have ready items, walked from the process's cursor on; each gives its share of the free slots."""
+"""Lanes under a limit that have ready items, after the cursor."""
+
+CLAIM_LIMITED = f"""
+WITH allowed AS (SELECT * FROM unnest(%(lanes)s::bigint[], %(counts)s::int[]) AS a(lane_id, count)),
+chosen AS (
+  SELECT x.id FROM allowed, LATERAL (
+    SELECT id FROM workflows_workitem WHERE {_READY_UNDER_A_LIMIT} AND lane_id = allowed.lane_id AND {_LEASE_LIVES}
+    ORDER BY rank, id LIMIT allowed.count FOR UPDATE SKIP LOCKED) x),
+{_TAKEN}"""
+"""As many of each lane as its limits allow now; the limits' rows are locked by the caller."""
 
 COMPLETE = f"""
 WITH d AS (
   SELECT * FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(states)s::smallint[], %(outcomes)s::text[],
     %(outputs)s::text[], %(digests)s::text[], %(classes)s::text[], %(messages)s::text[], %(routes)s::text[],
     %(tokens_in)s::int[], %(tokens_out)s::int[], %(costs)s::numeric[], %(waits)s::timestamptz[],
-    %(ended)s::timestamptz[], %(resets)s::boolean[])
+    %(seconds)s::float8[], %(ended)s::timestamptz[], %(resets)s::boolean[])
   AS t(id, claim_no, state, outcome, output, digest, error_class, error_message, route, tokens_in, tokens_out, cost,
-    wait_until, ended_at, reset)),
+    wait_until, wait_seconds, ended_at, reset)),
 u AS (
   UPDATE workflows_workitem i SET
     state = CASE WHEN d.state IN ({WAITING}, {SUCCEEDED}) AND i.next_attempt_at IS NOT NULL THEN {BACKING_OFF}
       ELSE d.state END,
     next_attempt_at = CASE
       WHEN d.state IN ({WAITING}, {SUCCEEDED}) THEN i.next_attempt_at
-      WHEN d.state = {BACKING_OFF} THEN least(d.wait_until, i.next_attempt_at) END,
+      WHEN d.state = {BACKING_OFF} THEN least(
+        coalesce(d.wait_until, clock_timestamp() + d.wait_seconds * interval '1 s'), i.next_attempt_at) END,
+    deaths = CASE WHEN d.reset THEN 0 ELSE i.deaths END,
     attempts = CASE WHEN d.reset THEN 0 WHEN d.outcome = 'released' THEN i.attempts - 1 ELSE i.attempts END,
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
   FROM d
@@ -119,8 +162,8 @@ OPEN_NEXT = f"""
 WITH n AS (
   SELECT t.* FROM unnest(%(items)s::bigint[], %(claims)s::int[], %(jobs)s::bigint[], %(tenants)s::bigint[],
     %(stages)s::bigint[], %(digests)s::text[], %(lanes)s::bigint[], %(names)s::text[], %(ordinals)s::int[],
-    %(kinds)s::text[], %(limits)s::smallint[])
-  AS t(item_id, claim_no, job_id, tenant_id, stage_id, digest, lane_id, name, ordinal, kind, attempts_limit)
+    %(kinds)s::text[], %(limits)s::smallint[], %(limited)s::boolean[])
+  AS t(item_id, claim_no, job_id, tenant_id, stage_id, digest, lane_id, name, ordinal, kind, attempts_limit, limited)
   JOIN workflows_workitem i ON i.id = t.item_id AND i.claim_no = t.claim_no AND i.state = {SUCCEEDED}
   JOIN workflows_job j ON j.id = t.job_id AND j.state = 'VALIDATED'),
 closed AS (
@@ -130,10 +173,12 @@ opened AS (
   INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)
   SELECT n.tenant_id, n.job_id, n.name, n.ordinal, n.kind, 1, clock_timestamp(), '' FROM n JOIN closed USING (job_id)
   ON CONFLICT (job_id, name) DO NOTHING RETURNING id, job_id)
-INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, rank, state, attempts,
+INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, limited, rank, state, attempts,
   attempts_limit, claim_no)
-SELECT n.tenant_id, n.job_id, opened.id, '1', 1, n.lane_id,
-  coalesce((SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND x.state = {READY}), 0),
+SELECT n.tenant_id, n.job_id, opened.id, '1', 1, n.lane_id, n.limited,
+  coalesce(CASE WHEN n.limited
+    THEN (SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND {_READY_UNDER_A_LIMIT})
+    ELSE (SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND {_PLAINLY_READY}) END, 0),
   {READY}, 0, n.attempts_limit, 0
 FROM opened JOIN n USING (job_id)
 RETURNING job_id
@@ -144,48 +189,4 @@ CLOSED_BARRIERS = f"""
 SELECT t.stage_id FROM unnest(%s::bigint[], %s::bigint[]) AS t(job_id, stage_id)
 WHERE NOT EXISTS (SELECT FROM workflows_workitem w
                   WHERE w.job_id = t.job_id AND w.stage_id = t.stage_id AND w.state IN ({_OPEN}))
-"""
-
-ORPHANS = f"""
-WITH mine AS (
-  SELECT id FROM workflows_workitem WHERE worker_id = %(worker)s AND state = {RUNNING}
-    AND NOT (id = ANY(%(held)s::bigint[])) ORDER BY id FOR UPDATE SKIP LOCKED)
-UPDATE workflows_workitem w SET state = {READY}, attempts = attempts - 1 FROM mine WHERE w.id = mine.id
-"""
-"""Claims whose commit succeeded although its answer was lost: nothing ran, so nothing is counted."""
-
-PROMOTE = f"""
-WITH due AS (
-  SELECT id FROM workflows_workitem WHERE state = {BACKING_OFF} AND next_attempt_at <= clock_timestamp()
-  ORDER BY next_attempt_at LIMIT 500 FOR UPDATE SKIP LOCKED)
-UPDATE workflows_workitem w SET state = {READY}, next_attempt_at = NULL FROM due WHERE w.id = due.id
-"""
-
-TAKE_OVER_ITEMS = f"""
-WITH theirs AS (
-  SELECT id FROM workflows_workitem WHERE worker_id = %(worker)s AND state = {RUNNING} ORDER BY id FOR UPDATE),
-freed AS (
-  UPDATE workflows_workitem w SET
-    state = CASE WHEN attempts >= attempts_limit THEN {EXHAUSTED} ELSE {READY} END,
-    finished_at = CASE WHEN attempts >= attempts_limit THEN clock_timestamp() END
-  FROM theirs WHERE w.id = theirs.id
-  RETURNING w.id, w.tenant_id, w.attempts, w.claim_no, w.started_at)
-INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
-  error_class, error_message, route, tokens_in, tokens_out, cost)
-SELECT tenant_id, id, attempts, claim_no, %(name)s::text, started_at, clock_timestamp(), %(outcome)s::text, '', %(message)s::text, '',
-  0, 0, 0 FROM freed
-"""
-
-LEFT_BEHIND = f"""
-SELECT s.tenant_id, s.job_id FROM workflows_stage s JOIN workflows_job j ON j.id = s.job_id
-WHERE s.closed_at IS NULL AND s.kind <> 'machine' AND j.ended_at IS NULL
-  AND NOT EXISTS (SELECT FROM workflows_workitem w
-                  WHERE w.job_id = s.job_id AND w.stage_id = s.id AND w.state IN ({_OPEN}, {EXHAUSTED}, {REFUSED}))
-ORDER BY s.id LIMIT 200
-"""
-"""Stages whose last item was saved, and whose process died before it moved the job on."""
-
-UNREPORTED = f"""
-SELECT tenant_id, id FROM workflows_workitem WHERE state IN ({EXHAUSTED}, {REFUSED}) AND reported_at IS NULL
-ORDER BY id LIMIT 200
 """

@@ -28,7 +28,9 @@ class Stage(TenantModel):
     once that many have (`met_at`); empty means until each has come to an end.
     """
 
-    app_rights: ClassVar = Rights(insert=True, update=("closed_at", "digest", "total", "met_at"))
+    app_rights: ClassVar = Rights(
+        insert=True, update=("closed_at", "digest", "total", "need", "patience", "met_at")
+    )
     engine_rights: ClassVar = Rights(insert=True, update=("closed_at", "digest", "total", "met_at"))
 
     job = TenantForeignKey(Job, db_index=False)
@@ -45,6 +47,11 @@ class Stage(TenantModel):
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [models.UniqueConstraint(fields=["job", "name"], name="one_stage_a_name")]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["id"], condition=Q(closed_at__isnull=True) & ~Q(kind="machine"), name="stage_open"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"JOB-{self.job_id} {self.name}"
@@ -113,6 +120,7 @@ class WorkItem(TenantModel):
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["job", "stage", "key"], name="one_item_a_key"),
+            models.CheckConstraint(condition=~Q(key=""), name="an_item_has_a_key"),
             models.CheckConstraint(
                 condition=~Q(state=RUNNING) | Q(worker_id__isnull=False, started_at__isnull=False),
                 name="a_running_item_has_a_worker",
