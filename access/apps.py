@@ -5,7 +5,12 @@ class AccessConfig(AppConfig):
     name = "access"
 
     def ready(self) -> None:
-        from access import belonging, database_objects, tenant_journal
+        from django.conf import settings
 
+        from access import belonging, database_objects, tenant_journal
+        from web import redaction
+
+        redaction.remember(settings.SECRET_KEY)
+        redaction.remember(str(settings.DATABASES["default"].get("PASSWORD") or ""))
         database_objects.register("access", tenant_journal.statements)
         database_objects.register("access.belonging", belonging.statements)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from dispatch.contracts import Contract
+from web.redaction import remember
 
 _REFERENCE = re.compile(r"(env:COUNTERFOIL_RECEIVER_[A-Z0-9_]{1,80}|file:/run/secrets/[A-Za-z0-9_.-]{1,80})")
 
@@ -42,4 +43,5 @@ def _read(reference: str) -> str:
         value = ""
     if not value.strip():
         raise SecretMissing(f"{reference} is not set here.")
+    remember(value.strip())
     return value.strip()

@@ -56,8 +56,8 @@ def ask(ctx: Ctx, *, task: str, prompt: str, schema: type[M], model: str = "atla
         extra_headers={"X-Request-Key": ctx.request_key},
     )
     # Before the answer is judged: what cannot be used was paid for as well.
-    _record(ctx, model, answer.usage)
     choice = answer.choices[0] if answer.choices else None
+    _record(ctx, model, answer.usage, said=(choice.message.content if choice else None) or "")
     if choice is None or choice.finish_reason != "stop" or choice.message.content is None:
         why = "nothing" if choice is None else choice.message.refusal or choice.finish_reason
         raise Retryable(f"{model} did not finish its answer to {task}: {why}.")
@@ -78,12 +78,12 @@ def read(text: str, schema: type[M]) -> M:
     return schema.model_validate_json(text)
 
 
-def _record(ctx: Ctx, model: str, usage: CompletionUsage | None) -> None:
+def _record(ctx: Ctx, model: str, usage: CompletionUsage | None, *, said: str) -> None:
     tokens_in = usage.prompt_tokens if usage else 0
     tokens_out = usage.completion_tokens if usage else 0
     price_in, price_out = SAMPLE_PRICES.get(model, (Decimal(0), Decimal(0)))
     cost = (tokens_in * price_in + tokens_out * price_out) / 1_000_000
-    ctx.record(route=model, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost)
+    ctx.record(route=model, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost, answer=said)
 
 
 @cache

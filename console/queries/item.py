@@ -30,6 +30,11 @@ class Shown:
     output_cut: bool
     checkpoint: Checkpoint | None
 
+    @property
+    def told(self) -> list[Attempt]:
+        """The attempts that failed and left something to read, newest first."""
+        return [a for a in reversed(self.row.attempts) if a.trace or a.answer]
+
 
 def item_of(job: Job, item_id: int) -> Shown:
     """The item, or NoSuchItem where this job has none with that number. Four queries."""

@@ -212,7 +212,7 @@ def _items(job: Job) -> list[WorkItem]:
 
 def _item_rows(items: Sequence[WorkItem], definition: Workflow | None) -> list[ItemRow]:
     attempts: dict[int, list[Attempt]] = defaultdict(list)
-    for attempt in Attempt.objects.filter(item__in=items).order_by("claim_no", "pk"):
+    for attempt in Attempt.objects.filter(item__in=items).defer("trace", "answer").order_by("claim_no", "pk"):
         attempts[attempt.item_id].append(attempt)
     return [item_row(item, tuple(attempts[item.pk]), definition) for item in items]
 

@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from access.models import Person, Tenant
+from access.owner import as_owner
 from access.tenancy import acting
 from approvals.models import Policy, Proposal, ProposedOperation
 from dispatch.contracts import Contract
@@ -88,6 +89,21 @@ def make_fan(tenant: Tenant, job_id: int, states: list[ItemState]) -> list[int]:
             )  # fmt: skip
             made.append(item.pk)
         return made
+
+
+def record_attempt(tenant: Tenant, item_id: int, **columns: Any) -> None:
+    """One more attempt of an item, as the engine would have written it."""
+    now = timezone.now()
+    row = {
+        "number": 1, "claim_no": 1, "worker_name": "w", "started_at": now, "ended_at": now, "outcome": "succeeded",
+        "error_class": "", "error_message": "", "route": "", "tokens_in": 0, "tokens_out": 0, "cost": 0, **columns,
+    }  # fmt: skip
+    names = ", ".join(row)
+    with as_owner(connection), connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO workflows_attempt (tenant_id, item_id, {names}) VALUES (%s, %s{', %s' * len(row)})",
+            [tenant.pk, item_id, *row.values()],
+        )
 
 
 def make_receiver(tenant: Tenant, title: str = "Astrel ERP", contract: Contract = KEYED.contract) -> Receiver:

@@ -20,6 +20,7 @@ from tests.console.support import (
     make_proposal,
     make_receiver,
     move,
+    record_attempt,
 )
 from tests.support import make_person, make_tenant
 from workflows.models import WorkItem
@@ -141,3 +142,18 @@ def test_a_job_costs_the_same_at_three_and_at_six_items(tenant: Tenant, submitte
     move(tenant, large, "PROPOSED", "AWAITING_APPROVAL")
     counted = [queries_of(client, link("job", tenant.slug, job_id)) for job_id in (small, large)]
     assert counted == [35, 35]
+
+
+def test_item_page_shows_where_an_attempt_failed_and_what_the_model_had_said(
+    tenant: Tenant, submitter: Person
+) -> None:
+    job_id = make_job(tenant, submitter)
+    item_id = item_of(tenant, job_id)
+    record_attempt(
+        tenant, item_id, outcome="retryable", error_class="ValidationError", error_message="no amount",
+        trace="shop/steps.py:12:assess", answer=f'{{"amount": "{HOSTILE}"}}',
+    )  # fmt: skip
+    page = as_person(submitter).get(address("item", tenant.slug, job_id, item_id)).content.decode()
+    assert "shop/steps.py:12:assess" in page
+    assert "What the model had said" in page
+    assert HOSTILE not in page

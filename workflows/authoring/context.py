@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+LONGEST_ANSWER = 20_000
+
 
 @dataclass(slots=True)
 class Usage:
@@ -14,6 +16,8 @@ class Usage:
     tokens_in: int = 0
     tokens_out: int = 0
     cost: Decimal = Decimal(0)
+    answer: str = ""
+    """What the model said last, for whoever looks at a failed attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,21 @@ class Ctx:
     usage: Usage = field(default_factory=Usage)
 
     def record(
-        self, *, route: str, tokens_in: int = 0, tokens_out: int = 0, cost: Decimal = Decimal(0)
+        self,
+        *,
+        route: str,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+        cost: Decimal = Decimal(0),
+        answer: str = "",
     ) -> None:
-        """Say what a call cost, whatever client library made it. Kept with the attempt, also when that fails."""
+        """Say what a call cost, whatever client library made it. Kept with the attempt, also when that fails.
+
+        `answer`: what the model said, before it is judged. The last one is kept if the attempt fails, up to 20,000
+        characters, and never otherwise.
+        """
         self.usage.route = route
         self.usage.tokens_in += tokens_in
         self.usage.tokens_out += tokens_out
         self.usage.cost += cost
+        self.usage.answer = answer[:LONGEST_ANSWER] or self.usage.answer

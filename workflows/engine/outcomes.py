@@ -16,8 +16,10 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError
 from pydantic import TypeAdapter, ValidationError
 
+from web.redaction import hide
 from workflows.authoring import Invalid, Permanent, Retry, Retryable, Usage
 from workflows.claims import Claim
+from workflows.engine.traces import trace_of
 from workflows.kinds import AttemptOutcome
 from workflows.states import ItemState
 
@@ -41,6 +43,8 @@ class Result:
     digest: str = ""
     error_class: str = ""
     error_message: str = ""
+    trace: str = ""
+    answer: str = ""
     wait_until: datetime | None = None
     wait_seconds: float | None = None
     """From when it is saved, by the database's clock; `wait_until` is for times that mean something to people."""
@@ -87,16 +91,18 @@ def failed(
 ) -> Result:
     """The result of an attempt that raised: again later, exhausted, or refused. `now`: when it ended."""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    told = storable(str(error) or name)
-    base: dict[str, Any] = {"claim": claim, "started_at": started, "ended_at": now, "error_class": name[:200],
-                            "usage": usage}  # fmt: skip
+    told = message_of(error) or name
+    base: dict[str, Any] = {
+        "claim": claim,
+        "started_at": started,
+        "ended_at": now,
+        "error_class": name[:200],
+        "trace": storable(hide(trace_of(error))),
+        "answer": storable(hide(usage.answer)) if usage is not None else "",
+        "usage": usage,
+    }
     if not is_retryable(error, retry):
-        return Result(
-            outcome=AttemptOutcome.PERMANENT,
-            state=ItemState.REFUSED,
-            error_message=told[:LONGEST_MESSAGE],
-            **base,
-        )
+        return Result(outcome=AttemptOutcome.PERMANENT, state=ItemState.REFUSED, error_message=told, **base)
     asked = retry_after(error, now)
     base["closes_limit"] = asked if claim.limit_name else None
     wait = pause(retry, claim.attempt, asked=asked)
@@ -104,7 +110,6 @@ def failed(
     if retry.elapsed is not None and gone + wait > retry.elapsed:
         told = f"{told[: LONGEST_MESSAGE - 200]} ({_too_late(retry.elapsed, gone, wait)})"
         return Result(outcome=AttemptOutcome.RETRYABLE, state=ItemState.EXHAUSTED, error_message=told, **base)
-    told = told[:LONGEST_MESSAGE]
     if claim.attempt >= claim.attempts_limit:
         return Result(outcome=AttemptOutcome.RETRYABLE, state=ItemState.EXHAUSTED, error_message=told, **base)
     return Result(
@@ -118,6 +123,15 @@ def failed(
 
 def _too_late(elapsed: float, gone: float, wait: float) -> str:
     return f"{gone:.0f} s have passed, and the next try in {wait:.0f} s would be later than {elapsed:g} s after the first"
+
+
+def message_of(error: BaseException) -> str:
+    """What an error says, without secrets, cut at 2,000 characters."""
+    try:
+        said = str(error)
+    except Exception as worse:
+        said = f"It cannot say what it is: its __str__ raised {type(worse).__qualname__}."
+    return storable(hide(said[: 10 * LONGEST_MESSAGE]))[:LONGEST_MESSAGE]
 
 
 def is_retryable(error: BaseException, retry: Retry) -> bool:

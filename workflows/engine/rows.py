@@ -65,6 +65,8 @@ def _told(results: Sequence[Result]) -> dict[str, list[Any]]:
     return {
         "classes": [r.error_class for r in results],
         "messages": [r.error_message for r in results],
+        "traces": [r.trace for r in results],
+        "answers": [r.answer for r in results],
         "routes": [r.usage.route if r.usage else "" for r in results],
         "tokens_in": [r.usage.tokens_in if r.usage else 0 for r in results],
         "tokens_out": [r.usage.tokens_out if r.usage else 0 for r in results],

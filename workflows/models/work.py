@@ -6,6 +6,7 @@ insert-only: `ItemInput`, `Checkpoint`, `Attempt`. The lease is on the worker's 
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar
 
 from django.db import models
@@ -237,3 +238,7 @@ class Attempt(TenantModel):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of item {self.item_id}: {self.outcome}"
+
+    @property
+    def took(self) -> timedelta:
+        return self.ended_at - self.started_at
