@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatch.authoring import read_record
+from dispatch.authoring import find_record, read_record
 from dispatch.presets import PRESETS
 from examples.simulators.client import ErpControl, Running, start_erp
 from tests.dispatch.world import Dispatching
@@ -69,6 +69,7 @@ def test_a_workflow_reads_a_record_through_the_same_client(erp: Running) -> None
     assert read_record(ctx, receiver="erp", path="/keyed/vendors/V-30288")["record"] == "V-30288"
     with pytest.raises(Permanent, match="404"):
         read_record(ctx, receiver="erp", path="/keyed/vendors/V-0")
+    assert find_record(ctx, receiver="erp", path="/keyed/records/R-0") is None
     with pytest.raises(Permanent, match="not below"):
         read_record(ctx, receiver="erp", path="/keyed/../effects.json")
     control.set_fault("status_503", method="GET")

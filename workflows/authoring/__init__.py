@@ -1,5 +1,6 @@
 """The public API for people who write workflows."""
 
+from workflows.authoring.asking import Completion, Prompt, Provider
 from workflows.authoring.context import Ctx, Usage
 from workflows.authoring.drafts import FieldChange, OperationDraft, ProposalDraft, SourceRecord
 from workflows.authoring.errors import Invalid, Permanent, Problem, Retryable
@@ -11,6 +12,7 @@ from workflows.authoring.workflow import Workflow
 __all__ = [
     "Amount",
     "BadDefinition",
+    "Completion",
     "Ctx",
     "Currency",
     "Event",
@@ -20,7 +22,9 @@ __all__ = [
     "OperationDraft",
     "Permanent",
     "Problem",
+    "Prompt",
     "ProposalDraft",
+    "Provider",
     "Question",
     "Retry",
     "Retryable",

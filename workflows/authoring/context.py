@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from workflows.authoring import asking
+from workflows.authoring.asking import LONGEST_COMPLETION, M, Provider
+
 LONGEST_ANSWER = 20_000
 
 
@@ -34,6 +37,8 @@ class Ctx:
     attempt: int
     request_key: str
     usage: Usage = field(default_factory=Usage)
+    provider: Provider | None = field(default=None, repr=False)
+    """Who answers `ask`; the installation's provider where there is none."""
 
     def record(
         self,
@@ -54,3 +59,22 @@ class Ctx:
         self.usage.tokens_out += tokens_out
         self.usage.cost += cost
         self.usage.answer = answer[:LONGEST_ANSWER] or self.usage.answer
+
+    def ask(
+        self,
+        text: str,
+        *,
+        answer: type[M],
+        model: str,
+        system: str = "",
+        longest_answer: int = LONGEST_COMPLETION,
+    ) -> M:
+        """Ask a model, and get its answer as an `answer`; what it used is recorded. One call, at most one answer.
+
+        `longest_answer` in tokens. Raises what retries or stops by the rules of errors: the client's own exceptions
+        (time-outs, refused connections, statuses), Retryable for an answer that was cut short, pydantic's
+        ValidationError for one of another shape.
+        """
+        return asking.ask(
+            self, text, answer=answer, model=model, system=system, longest_answer=longest_answer
+        )

@@ -17,7 +17,7 @@ from examples.simulators.wire import Answer, Incoming, Refused, json_answer, par
 
 CONTRACTS = ("keyed", "lookup", "neither")
 KEY_LENGTH = 255
-COLLECTIONS = {"vendors": "vendor", "policies": "policy"}
+COLLECTIONS = {"vendors": "vendor", "policies": "policy", "records": "record"}
 DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,4})?")
 
 
@@ -29,11 +29,11 @@ class Contracts:
     def answer(self, request: Incoming, body: bytes, before_apply: Callable[[], None]) -> Answer:
         """`before_apply` runs when the key is reserved and nothing is applied yet. Raises `Refused`."""
         match request.method, request.segments:
-            case "PUT", [contract, "vendors", record] if record:
-                return self._write(request, contract, "vendor", record, body, before_apply)
+            case "PUT", [contract, ("vendors" | "records") as collection, record] if record:
+                return self._write(request, contract, COLLECTIONS[collection], record, body, before_apply)
             case "POST", [contract, "policies"]:
                 return self._write(request, contract, "policy", "", body, before_apply)
-            case "GET", [_, ("vendors" | "policies") as collection, record]:
+            case "GET", [_, ("vendors" | "policies" | "records") as collection, record]:
                 return self._read(COLLECTIONS[collection], record)
             case "GET", ["keyed" | "lookup" as contract, "operations", *rest] if rest:
                 return self._look_up(contract, "/".join(rest))

@@ -133,7 +133,15 @@ def _question(request: Incoming) -> Question:
         script=_text_or_none(metadata.get("script") if isinstance(metadata, dict) else None),
         user=_text_or_none(content.get("user")),
         headers={name.lower(): str(value) for name, value in request.headers.items()},
+        schema=_schema(content.get("response_format")),
     )
+
+
+def _schema(asked: object) -> dict[str, Any] | None:
+    """The JSON schema of a request's `response_format`, where it has one."""
+    described = asked.get("json_schema") if isinstance(asked, dict) else None
+    schema = described.get("schema") if isinstance(described, dict) else None
+    return schema if isinstance(schema, dict) else None
 
 
 def _last_user(messages: list[dict[str, Any]]) -> str:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from examples.simulators.database import Database, Transaction
+from examples.simulators.provider.fitting import fitting
 from examples.simulators.provider.functions import FUNCTIONS, as_json, task_of
 from examples.simulators.wire import Refused, problem
 
@@ -25,7 +26,9 @@ CREATE TABLE IF NOT EXISTS script_file (only INTEGER PRIMARY KEY CHECK (only = 1
 FAULTS = ("timeout", "status_429", "status_500", "cut_json", "drop")
 TEXT_MATCHES = ("task", "contains", "model", "script", "user")
 KEYS = ("match", "answer", "function", "usage", "latency", "fault", "times")
-DEFAULT_RULE: dict[str, Any] = {"match": {}, "answer": '{"answer":"{last_user_json}"}'}
+ECHO = '{"answer":"{last_user_json}"}'
+DEFAULT_RULE: dict[str, Any] = {"match": {}, "answer": ECHO}
+"""The echo is for questions without a schema; where one was asked for, the answer fits it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Question:
     script: str | None
     user: str | None
     headers: dict[str, str]
+    schema: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class Rule:
     def answer_to(self, question: Question) -> str:
         if "function" in self.content:
             return as_json(FUNCTIONS[self.content["function"]](question.last_user))
+        if self.source == "default" and question.schema is not None:
+            return as_json(fitting(question.schema, question.last_user))
         answer = self.content.get("answer", "")
         if not isinstance(answer, str):
             return as_json(answer)
