@@ -6,30 +6,23 @@ person who proposes again. What cannot be frozen is journalled as `proposal.refu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.db.models import Max
-from pydantic import ValidationError
 
 from access.models import Person
 from access.roles import WORKER
 from approvals import canonical, document, rendering, rules
+from approvals.drafts import NotFrozen, read_draft
 from approvals.models import Policy, Proposal, ProposedOperation
 from workflows import journal, machines, registry
 from workflows.authoring import ProposalDraft, Workflow
-from workflows.authoring.values import check_decimals
 from workflows.models import Checkpoint, Job, Stage, StageKind
 from workflows.states import JobState
 
 EXPIRE_MACHINE = "approvals.expire"
-
-
-class NotFrozen(Exception):
-    """The draft cannot become a proposal. The message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +114,7 @@ def _reference(proposal: Proposal, policy: Policy) -> dict[str, Any]:
 
 
 def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
-    draft = _draft(draft_json)
+    draft = read_draft(draft_json)
     workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
     policy = rules.in_force(workflow.approval_policy)
     if policy is None:
@@ -133,33 +126,6 @@ def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
         raise NotFrozen("Two operations were given the same key.")
     frame = _frame(job, workflow, policy, now)
     return _Plan(draft, requests, frame, canonical.write(document.build(frame, draft, requests)))
-
-
-def _draft(draft_json: str) -> ProposalDraft:
-    try:
-        draft = ProposalDraft.model_validate(canonical.parse(draft_json))
-    except ValidationError as invalid:
-        first = invalid.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise NotFrozen(f"The draft is not a proposal: {place}: {first['msg']}.") from invalid
-    for what, amount, currency in _money_of(draft):
-        if (amount is None) != (currency is None):
-            raise NotFrozen(f"{what} needs an amount and a currency together.")
-        if amount is not None and currency is not None:
-            try:
-                check_decimals(amount, currency)
-            except ValueError as wrong:
-                raise NotFrozen(f"{what}: {wrong}.") from wrong
-    for what, text in (("recipient", draft.recipient), ("amount label", draft.amount_label)):
-        if len(text) > 300:
-            raise NotFrozen(f"The {what} is longer than 300 characters.")
-    return draft
-
-
-def _money_of(draft: ProposalDraft) -> Iterator[tuple[str, Decimal | None, str | None]]:
-    yield "The proposal", draft.amount, draft.currency
-    for ordinal, one in enumerate(draft.operations, start=1):
-        yield f"Operation {ordinal}", one.amount, one.currency
 
 
 def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> document.Frame:

@@ -7,7 +7,6 @@ do by the table of states is left for who may: the worker, for one, never reopen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,15 +14,15 @@ from django.db.models import QuerySet, Subquery
 
 from access.roles import Actor
 from dispatch import locks
+from dispatch.joining import Derived, Standing, derive
 from dispatch.models import Operation
 from dispatch.moving import move
-from dispatch.states import NextStep, OperationState
+from dispatch.states import OperationState
 from workflows import journal, states
 from workflows.models import Job
 from workflows.states import JobState
 
 S = OperationState
-_AUTOMATIC = (NextStep.LOOK_UP.value, NextStep.RESUBMIT.value)
 UNDER_WAY = (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION)
 
 AfterChange = Callable[[Job, Actor, datetime], None]
@@ -36,49 +35,6 @@ def after_change(tell: AfterChange) -> None:
     The journal's hooks cannot: a change that leaves the job where it is writes no transition.
     """
     _after_change.append(tell)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One operation as the derivation sees it."""
-
-    state: str
-    next_step: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """Where the job belongs, and the journal's event for going there."""
-
-    state: JobState
-    event: str
-
-
-def derive(operations: Sequence[Standing], *, cancelled: bool) -> Derived:
-    """Where a job with these operations belongs. Pure; `cancelled`: a cancel was asked for.
-
-    Operations that stand alike count as one: it matters how they stand, not how many they are.
-    """
-    doubt = [o for o in operations if _in_doubt(o)]
-    if doubt:
-        conflicted = any(o.state == S.CONFLICTED for o in doubt)
-        event = "outcome.conflicted" if conflicted else "outcome.unknown"
-        return Derived(JobState.NEEDS_RECONCILIATION, event)
-    if any(_in_flight(o) for o in operations):
-        return Derived(JobState.SUBMITTED, "operation.under_way")
-    applied = [o for o in operations if o.state == S.CONFIRMED]
-    if applied and len(applied) == len(operations):
-        return Derived(JobState.CONFIRMED, "outcome.confirmed")
-    to_go = any(_to_go(o) for o in operations)
-    if applied and to_go:
-        return Derived(JobState.SUBMITTED, "operation.under_way")
-    if to_go:
-        return Derived(JobState.READY_TO_COMMIT, "submission.not_applied")
-    if cancelled:
-        return Derived(JobState.CANCELLED, "job.cancelled")
-    if applied:
-        return Derived(JobState.NEEDS_RECONCILIATION, "outcome.partial")
-    return Derived(JobState.FAILED, "outcome.not_applied")
 
 
 def derive_job(job: Job, actor: Actor, now: datetime) -> None:
@@ -128,18 +84,6 @@ def current_operations(operations: Sequence[Operation]) -> list[Operation]:
     """Those of the job's latest proposal that has any; earlier ones are settled history."""
     latest = max((o.proposed.proposal_id for o in operations), default=0)
     return sorted((o for o in operations if o.proposed.proposal_id == latest), key=lambda o: o.ordinal)
-
-
-def _in_doubt(o: Standing) -> bool:
-    return o.state == S.CONFLICTED or (o.state == S.UNKNOWN and o.next_step not in _AUTOMATIC)
-
-
-def _in_flight(o: Standing) -> bool:
-    return o.state == S.SUBMITTED or (o.state in (S.UNKNOWN, S.NOT_APPLIED) and o.next_step in _AUTOMATIC)
-
-
-def _to_go(o: Standing) -> bool:
-    return o.state == S.PREPARED and o.next_step != NextStep.NONE
 
 
 def _withdraw_stopped(operations: Sequence[Operation], now: datetime) -> None:

@@ -6,48 +6,26 @@ which a send could still arrive has passed.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from access.roles import Actor
 from access.tenancy import acting, reading
 from dispatch import locks, outcomes, proofs
-from dispatch.comparison import Unreadable, differences, read_json, receipt_of
-from dispatch.contracts import Action, Contract, at_path
+from dispatch.contracts import Action, Contract
 from dispatch.deriving import derive_job
 from dispatch.models import Operation, Submission
 from dispatch.moving import move, observe, plan
 from dispatch.rendering import fill, local_path
 from dispatch.secrets import SecretMissing, secret_headers
+from dispatch.sights import Found, Sight, read_sight
 from dispatch.states import NextStep, OperationState
-from dispatch.wire import Exchange, Request, exchange
+from dispatch.wire import Request, exchange
 from workflows import journal
 from workflows.models import Job
 from workflows.states import ENDED
 
 S = OperationState
-
-
-class Found(StrEnum):
-    """What a look-up saw."""
-
-    APPLIED = "applied"  # there, as approved
-    DIFFERS = "differs"  # there, but not as approved
-    DUPLICATE = "duplicate"  # there more than once
-    ABSENT = "absent"  # not there
-    UNCLEAR = "unclear"  # the answer says neither
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What one look-up came to."""
-
-    found: Found
-    summary: str
-    receipt_id: str = ""
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,37 +61,6 @@ def look(*, tenant_id: int, operation_id: int, actor: Actor, now: datetime) -> L
     with acting(tenant_id):
         job, locked = locks.lock_job_and_operation(operation_id)
         return _keep(job, locked, contract, sight, asked_at=asked_at, actor=actor, now=now)
-
-
-def read_sight(
-    seen: Exchange, contract: Contract, action: Action | None, *, sent: bytes, record: str
-) -> Sight:
-    """What an answer to a look-up says. Pure. An error, a page or a refusal is never "not there"."""
-    assert contract.lookup is not None
-    if seen.status is None:
-        return Sight(Found.UNCLEAR, f"no answer ({seen.exception})")
-    try:
-        content = {} if seen.body_problem else read_json(seen.body)
-    except Unreadable as unreadable:
-        return Sight(Found.UNCLEAR, f"answered {seen.status}, but {unreadable}")
-    if any(s.matches(seen.status, content) for s in contract.lookup.absent):
-        return Sight(Found.ABSENT, f"answered {seen.status}: nothing there")
-    if seen.status not in contract.lookup.found or not content or action is None:
-        return Sight(Found.UNCLEAR, f"answered {seen.status}")
-    receipt = receipt_of(action, content)
-    count = at_path(content, contract.lookup.count_path) if contract.lookup.count_path else 1
-    if isinstance(count, int) and count > 1:
-        return Sight(Found.DUPLICATE, f"the receiver holds {count} effects under this key", receipt)
-    differs = differences(action, sent=sent, record=record, content=content)
-    if differs:
-        names = ", ".join(d.field for d in differs)
-        return Sight(
-            Found.DIFFERS,
-            f"there, but it differs: {names}",
-            receipt,
-            json.dumps([asdict(d) for d in differs]),
-        )
-    return Sight(Found.APPLIED, "there, as approved", receipt)
 
 
 def _ask(operation: Operation, contract: Contract, action: Action | None) -> Sight:

@@ -162,7 +162,7 @@ class World:
         now = now or timezone.now()
         with acting(self.tenant.pk):
             locked = lock_job(job.pk)
-            stage = stages.open_step(job=locked, step=propose, elements=None, now=now)
+            stage = stages.open_step(job=locked, step=propose, now=now)
             Checkpoint.objects.create(
                 tenant=self.tenant,
                 item=WorkItem.objects.get(stage=stage),

@@ -7,7 +7,7 @@ from django.db import DatabaseError, connection
 
 from access.roles import WORKER
 from access.tenancy import acting
-from dispatch.deriving import Standing, derive
+from dispatch.joining import Standing, derive
 from dispatch.states import MOVES, OperationState
 from tests.dispatch.world import Dispatching, a_contract, as_owner
 from workflows import journal

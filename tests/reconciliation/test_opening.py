@@ -48,7 +48,7 @@ def stuck(desk: Desk, state: ItemState) -> tuple[Job, WorkItem]:
 
     job = desk.world.job()
     with acting(desk.tenant_id):
-        stages.open_step(job=lock_job(job.pk), step=propose, elements=None, now=now())
+        stages.open_step(job=lock_job(job.pk), step=propose, now=now())
     item = desk.item(job)
     as_engine("UPDATE workflows_workitem SET state = %s, attempts = 3 WHERE id = %s", [state.number, item.pk])
     return job, item

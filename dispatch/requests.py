@@ -1,0 +1,137 @@
+"""The exact request of an operation under a contract. Pure, but for the key that is made where there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from approvals.canonical import NotCanonical, write
+from approvals.rendering import CannotRender, FrozenRequest
+from dispatch.addresses import AddressRefused, check_url
+from dispatch.contracts import Action, Contract, KeyLocation
+from workflows.authoring import OperationDraft
+from workflows.authoring.values import check_decimals
+
+BODY_LIMIT = 1_000_000
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which receiver, where, for which account, under which version of its contract."""
+
+    name: str
+    base_url: str
+    account: str = ""
+    contract_version: int = 1
+
+
+def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str | None) -> FrozenRequest:
+    """The request of one operation. A key that was made before is kept if the contract can carry it; otherwise one is
+    made. Raises CannotRender."""
+    action = contract.actions.get(draft.action)
+    if action is None:
+        known = ", ".join(sorted(contract.actions))
+        raise CannotRender(f'"{place.name}" has no action "{draft.action}"; its contract names {known}.')
+    key = _key(contract, key)
+    body = _body(draft, contract, key)
+    return FrozenRequest(
+        operation_key=key,
+        receiver=place.name,
+        contract_version=place.contract_version,
+        account=place.account,
+        record=draft.record,
+        title=draft.title,
+        method=action.method,
+        target=_target(place, action, draft.record, contract, key),
+        headers=_headers(contract, key),
+        body=body,
+    )
+
+
+def fill(path: str, **values: str) -> str:
+    """A path template with its places filled, each as one path segment."""
+    return _PLACEHOLDER.sub(lambda m: _segment(values.get(m.group(1), "")), path)
+
+
+def local_path(receiver_url: str, target: str) -> str:
+    """A target's path below the receiver's own."""
+    return urlsplit(target).path.removeprefix(urlsplit(receiver_url).path.rstrip("/"))
+
+
+def same_place(receiver_url: str, target: str) -> bool:
+    """Whether a frozen target still lies at the receiver's address: same scheme, host, port and path's beginning."""
+    here, there = urlsplit(receiver_url), urlsplit(target)
+    below = there.path.startswith(here.path.rstrip("/") + "/")
+    return (here.scheme, here.hostname, here.port) == (there.scheme, there.hostname, there.port) and below
+
+
+def _segment(value: str) -> str:
+    # A record called ".." would leave its collection, however it is escaped.
+    if not value or value in (".", "..") or "\\" in value:
+        raise CannotRender(f"{value!r} cannot be a part of an address.")
+    return quote(value, safe="")
+
+
+def _target(place: Place, action: Action, record: str, contract: Contract, key: str) -> str:
+    try:
+        check_url(place.base_url)
+    except AddressRefused as refused:
+        raise CannotRender(f'The address of "{place.name}" is refused: {refused}') from refused
+    target = place.base_url.rstrip("/") + fill(action.path, record=record)
+    if contract.key_location is KeyLocation.QUERY:
+        target += "?" + urlencode({contract.key_name: key})
+    if not same_place(place.base_url, target):
+        raise CannotRender(f'{target} is not an address of "{place.name}".')
+    return target
+
+
+def _key(contract: Contract, key: str | None) -> str:
+    if key is None:
+        return contract.new_key()
+    if not contract.takes_key(key):
+        raise CannotRender(f"The operation key {key} does not fit the contract {contract.title}.")
+    return key
+
+
+def _headers(contract: Contract, key: str) -> dict[str, str]:
+    headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    if contract.key_location is KeyLocation.HEADER:
+        headers[contract.key_name] = key
+    return headers
+
+
+def _body(draft: OperationDraft, contract: Contract, key: str) -> bytes:
+    content = _decimals_as_text(draft.body)
+    if draft.amount is not None and draft.currency is not None:
+        try:
+            check_decimals(draft.amount, draft.currency)
+        except ValueError as wrong:
+            raise CannotRender(f"{wrong}.") from wrong
+    if contract.key_location is KeyLocation.BODY:
+        if contract.key_name in content:
+            raise CannotRender(f"The body already has a field {contract.key_name}, where the key goes.")
+        content = {**content, contract.key_name: key}
+    try:
+        body = write(content).encode()
+    except NotCanonical as wrong:
+        raise CannotRender(str(wrong)) from wrong
+    if len(body) > BODY_LIMIT:
+        raise CannotRender(f"The request has {len(body)} bytes; at most {BODY_LIMIT} are sent.")
+    return body
+
+
+def _decimals_as_text(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise CannotRender(f"{value} is no number that can be sent.")
+        return f"{value:f}"
+    if isinstance(value, Mapping):
+        return {name: _decimals_as_text(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_decimals_as_text(inner) for inner in value]
+    return value
