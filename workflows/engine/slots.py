@@ -16,13 +16,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import close_old_connections
-from pydantic import TypeAdapter, ValidationError
 
 from access.tenancy import reading
 from workflows import machines, registry
-from workflows.authoring import Ctx, Invalid, Retry, Usage, Workflow
+from workflows.authoring import Ctx, Retry, Usage, Workflow
 from workflows.authoring.steps import Parameter, Step
 from workflows.engine import keys
+from workflows.engine.handling import PROBLEMS, problems_of, request_key
 from workflows.engine.outcomes import Result, TooLate, encode, failed
 from workflows.machines import Claim, Done, Wait
 from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind
@@ -30,7 +30,6 @@ from workflows.states import ItemState
 
 log = logging.getLogger(__name__)
 MACHINE_RETRY = Retry(attempts=machines.MACHINE_ATTEMPTS, first_wait=0.5, longest_wait=60.0)
-_PROBLEMS: TypeAdapter[list[dict[str, str]]] = TypeAdapter(list[dict[str, str]])
 
 
 class Pinned:
@@ -172,26 +171,14 @@ def _ctx(pinned: Pinned, usage: Usage) -> Ctx:
         reference=pinned.reference,
         item_key=claim.key,
         attempt=claim.attempt,
-        request_key=f"{pinned.workflow}-{claim.job_id}-{claim.stage_name}-{keys.printable(claim.key)}",
+        request_key=request_key(pinned.workflow, claim.job_id, claim.stage_name, claim.key),
         usage=usage,
     )
 
 
 def _validate(definition: Workflow, pinned: Pinned, texts: Texts, usage: Usage) -> tuple[str, str]:
     """The workflow's own validation as a checkpoint: the list of problems, empty when there are none."""
-    problems: list[dict[str, str]] = []
-    try:
-        value = definition.input.model_validate_json(_input_text(pinned.claim, texts))
-        for validator in definition.validator:
-            validator(_ctx(pinned, usage), value)
-    except ValidationError as error:
-        problems = [
-            {"field": ".".join(str(p) for p in e["loc"]), "message": e["msg"]}
-            for e in error.errors(include_url=False, include_input=False)
-        ]
-    except Invalid as refused:
-        problems = [{"field": p.field, "message": p.message} for p in refused.problems]
-    return encode(_PROBLEMS, problems)
+    return encode(PROBLEMS, problems_of(definition, _ctx(pinned, usage), _input_text(pinned.claim, texts)))
 
 
 def _arguments(step: Step, pinned: Pinned, texts: Texts) -> dict[str, Any]:
