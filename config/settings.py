@@ -115,6 +115,11 @@ COUNTERFOIL_WORKFLOWS = [
     ).split(",")
     if w.strip()
 ]
+COUNTERFOIL_COST_CURRENCY = os.environ.get("COUNTERFOIL_COST_CURRENCY", "USD")
+COUNTERFOIL_PRICES = os.environ.get(
+    "COUNTERFOIL_PRICES",
+    str(BASE_DIR / "examples" / "prices.toml") if COUNTERFOIL_COST_CURRENCY == "USD" else "",
+)
 COUNTERFOIL_ERP_URL = os.environ.get("COUNTERFOIL_ERP_URL", "http://127.0.0.1:8101")
 COUNTERFOIL_PROVIDER_URL = os.environ.get("COUNTERFOIL_PROVIDER_URL", "http://127.0.0.1:8102")
 COUNTERFOIL_INTERNAL_RECEIVERS = [

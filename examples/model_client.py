@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from decimal import Decimal
 from functools import cache
 from typing import Any, TypeVar
 
@@ -21,12 +20,6 @@ from pydantic_core import PydanticCustomError
 from workflows.authoring import Ctx, Retryable
 
 M = TypeVar("M", bound=BaseModel)
-
-SAMPLE_PRICES = {
-    "atlas-large": (Decimal("2.50"), Decimal("10.00")),
-    "atlas-small": (Decimal("0.15"), Decimal("0.60")),
-}
-"""Sample figures for the simulated models: currency units per million tokens in, and out."""
 
 DEFAULT_TIMEOUT = 20.0
 LONGEST_ANSWER = 4000
@@ -81,9 +74,7 @@ def read(text: str, schema: type[M]) -> M:
 def _record(ctx: Ctx, model: str, usage: CompletionUsage | None, *, said: str) -> None:
     tokens_in = usage.prompt_tokens if usage else 0
     tokens_out = usage.completion_tokens if usage else 0
-    price_in, price_out = SAMPLE_PRICES.get(model, (Decimal(0), Decimal(0)))
-    cost = (tokens_in * price_in + tokens_out * price_out) / 1_000_000
-    ctx.record(route=model, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost, answer=said)
+    ctx.record(route=model, tokens_in=tokens_in, tokens_out=tokens_out, answer=said)
 
 
 @cache

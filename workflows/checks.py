@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from babel.numbers import list_currencies
 from django.conf import settings
 from django.core.checks import WARNING, CheckMessage, Error, register
 
-from workflows import registry
+from workflows import pricing, registry
 
 
 @register()
@@ -33,3 +34,25 @@ def queue_settings(**_: Any) -> list[CheckMessage]:
 def workflows_load(**_: Any) -> list[CheckMessage]:
     """A package that cannot be loaded is told at every start. It stops nothing: other packages have work to do."""
     return [CheckMessage(WARNING, str(u), id="counterfoil.W001") for u in registry.workflows().unusable]
+
+
+def load_prices() -> None:
+    """Called when the app is ready; `prices_are_clear` tells what was wrong, and stops every command."""
+    _bad_prices.clear()
+    try:
+        pricing.configure(currency=settings.COUNTERFOIL_COST_CURRENCY, path=settings.COUNTERFOIL_PRICES)
+    except pricing.BadPrices as bad:
+        _bad_prices.append(str(bad))
+
+
+_bad_prices: list[str] = []
+
+
+@register()
+def prices_are_clear(**_: Any) -> list[CheckMessage]:
+    """Costs in a currency that nobody meant, or by half a price table, would be figures that are wrong."""
+    wrong: list[CheckMessage] = [Error(said, id="counterfoil.E003") for said in _bad_prices]
+    if settings.COUNTERFOIL_COST_CURRENCY not in list_currencies():
+        said = f"COUNTERFOIL_COST_CURRENCY: {settings.COUNTERFOIL_COST_CURRENCY!r} is no currency; give three letters, such as EUR."
+        wrong.append(Error(said, id="counterfoil.E004"))
+    return wrong

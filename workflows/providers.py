@@ -16,6 +16,7 @@ from workflows.authoring.asking import Completion, Prompt, Provider
 
 if TYPE_CHECKING:
     from openai import OpenAI
+    from openai.types import CompletionUsage
 
 DEFAULT_TIMEOUT = 20.0
 
@@ -49,12 +50,24 @@ class _ChatCompletions:
             unfinished = "nothing came"
         elif choice.finish_reason != "stop" or choice.message.content is None:
             unfinished = choice.message.refusal or choice.finish_reason
-        return Completion(
-            text=(choice.message.content or "") if choice is not None else "",
-            tokens_in=answer.usage.prompt_tokens if answer.usage else 0,
-            tokens_out=answer.usage.completion_tokens if answer.usage else 0,
-            unfinished=unfinished,
-        )
+        text = (choice.message.content or "") if choice is not None else ""
+        return _completion(text, answer.usage, unfinished)
+
+
+def _completion(text: str, usage: CompletionUsage | None, unfinished: str) -> Completion:
+    if usage is None:
+        return Completion(text, unfinished=unfinished)
+    asked, answered = usage.prompt_tokens_details, usage.completion_tokens_details
+    cached = (asked.cached_tokens if asked else None) or 0
+    reasoning = (answered.reasoning_tokens if answered else None) or 0
+    return Completion(
+        text,
+        tokens_in=usage.prompt_tokens,
+        tokens_out=usage.completion_tokens,
+        tokens_cached=min(cached, usage.prompt_tokens),  # of a provider that counts them apart, what fits
+        tokens_reasoning=min(reasoning, usage.completion_tokens),
+        unfinished=unfinished,
+    )
 
 
 @cache

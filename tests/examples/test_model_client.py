@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from examples import model_client
 from examples.model_client import ask, read
 from examples.simulators.client import ProviderControl, start_provider
-from workflows.authoring import Ctx
+from workflows.authoring import Ctx, Retry
 from workflows.engine.outcomes import is_retryable, retry_after
 
 pytestmark = pytest.mark.processes
@@ -90,7 +90,7 @@ def test_answer_of_another_shape_was_paid_for_and_is_tried_again(
     with pytest.raises(ValidationError) as refused:
         question(ctx)
 
-    assert is_retryable(refused.value)
+    assert is_retryable(refused.value, Retry())
     assert (ctx.usage.tokens_in, ctx.usage.tokens_out) == (7, 3)
 
 
@@ -104,7 +104,7 @@ def test_fault_of_the_provider_is_tried_again_by_the_engine_and_only_by_it(
     with pytest.raises(Exception) as raised:  # noqa: PT011 - which one is the library's own matter
         question(a_ctx())
 
-    assert is_retryable(raised.value)
+    assert is_retryable(raised.value, Retry())
     assert retry_after(raised.value, timezone.now()) == (7.0 if fault == "status_429" else None)
     assert len(provider.calls()) == 1
 
@@ -113,7 +113,7 @@ def test_refused_request_is_not_tried_again(provider: ProviderControl) -> None:
     with pytest.raises(openai.APIStatusError) as refused:
         ask(a_ctx(), task="limit 7", prompt="?", schema=Answer, model="")
 
-    assert not is_retryable(refused.value)
+    assert not is_retryable(refused.value, Retry())
 
 
 def test_environment_of_proxies_is_not_asked(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -46,12 +46,17 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a provider answered, and what that used. `unfinished`: why the answer is not whole, empty where it is."""
+    """What a provider answered, and what that used. `unfinished`: why the answer is not whole, empty where it is.
+
+    Without a `cost` it is computed from the prices that are known here.
+    """
 
     text: str
     tokens_in: int = 0
     tokens_out: int = 0
-    cost: Decimal = field(default=Decimal(0))
+    tokens_cached: int = 0
+    tokens_reasoning: int = 0
+    cost: Decimal | None = None
     unfinished: str = ""
 
 
@@ -97,6 +102,8 @@ def ask(ctx: Ctx, text: str, *, answer: type[M], model: str, system: str, longes
         route=model,
         tokens_in=completion.tokens_in,
         tokens_out=completion.tokens_out,
+        tokens_cached=completion.tokens_cached,
+        tokens_reasoning=completion.tokens_reasoning,
         cost=completion.cost,
         answer=completion.text,
     )

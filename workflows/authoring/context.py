@@ -7,20 +7,8 @@ from decimal import Decimal
 
 from workflows.authoring import asking
 from workflows.authoring.asking import LONGEST_COMPLETION, M, Provider
-
-LONGEST_ANSWER = 20_000
-
-
-@dataclass(slots=True)
-class Usage:
-    """What one attempt used, added up over the calls it recorded."""
-
-    route: str = ""
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: Decimal = Decimal(0)
-    answer: str = ""
-    """What the model said last, for whoever looks at a failed attempt."""
+from workflows.authoring.usage import Usage
+from workflows.pricing import Used
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +34,27 @@ class Ctx:
         route: str,
         tokens_in: int = 0,
         tokens_out: int = 0,
-        cost: Decimal = Decimal(0),
+        tokens_cached: int = 0,
+        tokens_cache_written: int = 0,
+        tokens_reasoning: int = 0,
+        cost: Decimal | None = None,
         answer: str = "",
     ) -> None:
-        """Say what a call cost, whatever client library made it. Kept with the attempt, also when that fails.
+        """Say what a call used, whatever client library made it. Kept with the attempt, also when that fails.
 
-        `answer`: what the model said, before it is judged. The last one is kept if the attempt fails, up to 20,000
-        characters, and never otherwise.
+        `route`: the model, with its provider before it where the name alone is not enough. `tokens_cached` and
+        `tokens_cache_written` are a part of `tokens_in`, `tokens_reasoning` of `tokens_out`. Without a `cost` it is
+        computed from the prices that are known here; where none is, it counts as unknown. `answer`: what the model
+        said, before it is judged; the last one is kept if the attempt fails, up to 20,000 characters, and never otherwise.
         """
-        self.usage.route = route
-        self.usage.tokens_in += tokens_in
-        self.usage.tokens_out += tokens_out
-        self.usage.cost += cost
-        self.usage.answer = answer[:LONGEST_ANSWER] or self.usage.answer
+        used = Used(
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            tokens_cached=tokens_cached,
+            tokens_cache_written=tokens_cache_written,
+            tokens_reasoning=tokens_reasoning,
+        )
+        self.usage.add(route, used, cost, answer)
 
     def ask(
         self,

@@ -71,6 +71,8 @@ def _told(results: Sequence[Result]) -> dict[str, list[Any]]:
         "tokens_in": [r.usage.tokens_in if r.usage else 0 for r in results],
         "tokens_out": [r.usage.tokens_out if r.usage else 0 for r in results],
         "costs": [r.usage.cost if r.usage else 0 for r in results],
+        "unpriced": [r.usage.unpriced if r.usage else 0 for r in results],
+        "by_route": [r.usage.by_route() if r.usage else "" for r in results],
         "ended": [r.ended_at for r in results],
     }
 

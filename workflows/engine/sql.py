@@ -101,9 +101,9 @@ WITH d AS (
   SELECT * FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(states)s::smallint[], %(outcomes)s::text[],
     %(outputs)s::text[], %(digests)s::text[], %(classes)s::text[], %(messages)s::text[], %(traces)s::text[],
     %(answers)s::text[], %(routes)s::text[], %(tokens_in)s::int[], %(tokens_out)s::int[], %(costs)s::numeric[],
-    %(waits)s::timestamptz[], %(seconds)s::float8[], %(ended)s::timestamptz[], %(resets)s::boolean[])
+    %(unpriced)s::int[], %(by_route)s::text[], %(waits)s::timestamptz[], %(seconds)s::float8[], %(ended)s::timestamptz[], %(resets)s::boolean[])
   AS t(id, claim_no, state, outcome, output, digest, error_class, error_message, trace, answer, route, tokens_in,
-    tokens_out, cost, wait_until, wait_seconds, ended_at, reset)),
+    tokens_out, cost, unpriced, by_route, wait_until, wait_seconds, ended_at, reset)),
 u AS (
   UPDATE workflows_workitem i SET
     state = CASE WHEN d.state IN ({WAITING}, {SUCCEEDED}) AND i.next_attempt_at IS NOT NULL THEN {BACKING_OFF}
@@ -119,7 +119,8 @@ u AS (
   WHERE i.id = d.id AND i.state = {RUNNING} AND i.claim_no = d.claim_no AND i.worker_id = %(worker)s
     AND {_LEASE_LIVES}
   RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.claim_no, d.outcome, d.output, d.digest, d.error_class,
-    d.error_message, d.trace, d.answer, d.route, d.tokens_in, d.tokens_out, d.cost, d.ended_at),
+    d.error_message, d.trace, d.answer, d.route, d.tokens_in, d.tokens_out, d.cost, d.unpriced,
+    d.by_route, d.ended_at),
 c AS (
   INSERT INTO workflows_checkpoint (tenant_id, item_id, version, output, digest, created_at)
   SELECT u.tenant_id, u.id, coalesce((SELECT max(version) FROM workflows_checkpoint k WHERE k.item_id = u.id), 0) + 1,
@@ -127,25 +128,26 @@ c AS (
   FROM u WHERE u.output IS NOT NULL),
 a AS (
   INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
-    error_class, error_message, trace, answer, route, tokens_in, tokens_out, cost)
+    error_class, error_message, trace, answer, route, tokens_in, tokens_out, cost, unpriced, by_route)
   SELECT u.tenant_id, u.id, greatest(u.attempts, 1), u.claim_no, %(name)s::text, u.started_at,
     greatest(u.ended_at, u.started_at), u.outcome, u.error_class, u.error_message, u.trace, u.answer, u.route,
-    u.tokens_in, u.tokens_out, u.cost FROM u)
+    u.tokens_in, u.tokens_out, u.cost, u.unpriced, u.by_route FROM u)
 SELECT u.id FROM u
 """
 """Accept results whose claim is still ours, under HOLD_LEASE; ids that do not come back are stale."""
 
 STALE = """
 INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
-  error_class, error_message, trace, answer, route, tokens_in, tokens_out, cost)
+  error_class, error_message, trace, answer, route, tokens_in, tokens_out, cost, unpriced, by_route)
 SELECT i.tenant_id, i.id, d.number, d.claim_no, %(name)s::text, d.started_at, greatest(d.ended_at, d.started_at), 'stale',
-  d.error_class, d.error_message, d.trace, d.answer, d.route, d.tokens_in, d.tokens_out, d.cost
+  d.error_class, d.error_message, d.trace, d.answer, d.route, d.tokens_in, d.tokens_out, d.cost,
+  d.unpriced, d.by_route
 FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(numbers)s::smallint[], %(classes)s::text[], %(messages)s::text[],
   %(traces)s::text[], %(answers)s::text[], %(routes)s::text[], %(tokens_in)s::int[], %(tokens_out)s::int[],
-  %(costs)s::numeric[], %(started)s::timestamptz[],
+  %(costs)s::numeric[], %(unpriced)s::int[], %(by_route)s::text[], %(started)s::timestamptz[],
   %(ended)s::timestamptz[])
-AS d(id, claim_no, number, error_class, error_message, trace, answer, route, tokens_in, tokens_out, cost, started_at,
-  ended_at)
+AS d(id, claim_no, number, error_class, error_message, trace, answer, route, tokens_in, tokens_out, cost, unpriced,
+  by_route, started_at, ended_at)
 JOIN workflows_workitem i ON i.id = d.id
 WHERE NOT EXISTS (SELECT FROM workflows_attempt a
                   WHERE a.item_id = d.id AND a.claim_no = d.claim_no AND a.worker_name = %(name)s::text

@@ -210,7 +210,8 @@ class Attempt(TenantModel):
     """One try of one item, written when it ends. Append-only.
 
     Of one that failed: `trace`, where in the code, without values; `answer`, what the model had said, if the step
-    recorded it.
+    recorded it. `cost` is what is known of it, and `unpriced` the number of calls of which nobody knows the cost.
+    `by_route` tells more, as JSON, where there were several routes or tokens of a special kind.
     """
 
     append_only: ClassVar = True
@@ -231,7 +232,9 @@ class Attempt(TenantModel):
     route = models.CharField(max_length=200, default="", blank=True)
     tokens_in = models.IntegerField(default=0)
     tokens_out = models.IntegerField(default=0)
-    cost = models.DecimalField(max_digits=14, decimal_places=6, default=0)
+    cost = models.DecimalField(max_digits=20, decimal_places=10, default=0)
+    unpriced = models.IntegerField(default=0, db_default=0)
+    by_route = models.TextField(default="", db_default="", blank=True)
 
     class Meta(TenantModel.Meta):
         indexes: ClassVar = [models.Index(fields=["item", "claim_no"], name="attempt_by_item")]
