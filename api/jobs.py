@@ -18,6 +18,7 @@ from access.tenancy import reading
 from api import problems
 from workflows import hooks, registry, submissions
 from workflows.actions.submit import LONGEST_KEY, submit_job
+from workflows.compensation.plan import progress_of
 from workflows.locks import NoSuchJob
 from workflows.models import Job
 
@@ -100,6 +101,20 @@ def _job(slug: str, job: Job) -> dict[str, Any]:
         "held_at": _time(job.held_at),
         "cancel_requested_at": _time(job.cancel_requested_at),
         "ended_at": _time(job.ended_at),
+        "compensation": _compensation(job),
+    }
+
+
+def _compensation(job: Job) -> dict[str, Any] | None:
+    """How far what the job's steps made is undone; null where nothing had to be."""
+    progress = progress_of(job)
+    if progress is None:
+        return None
+    return {
+        "standing": progress.standing.value,
+        "undone": progress.undone,
+        "of": progress.of,
+        "finished_at": _time(progress.finished_at),
     }
 
 

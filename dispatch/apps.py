@@ -7,7 +7,7 @@ class DispatchConfig(AppConfig):
     def ready(self) -> None:
         from access import database_objects
         from approvals import rendering as approvals_rendering
-        from dispatch import rendering, sending, state_sql, waiting
+        from dispatch import queries, rendering, sending, state_sql, waiting
         from dispatch.actions import prepare
         from workflows import hooks, machines
         from workflows.states import JobState
@@ -19,4 +19,5 @@ class DispatchConfig(AppConfig):
         for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):
             hooks.on_state(state, prepare.withdraw_operations)
         hooks.on_event("cancel.requested", prepare.stop_what_can_be)
+        hooks.knows_effects(queries.effect_stands)
         hooks.explains_waiting(40, waiting.why_it_waits)

@@ -11,7 +11,7 @@ from django.db.models import Count
 from dispatch.contracts import Contract
 from dispatch.explaining import Term, explain
 from dispatch.models import Observation, Operation, Receiver, ReceiverContract, Submission
-from dispatch.states import UNSETTLED
+from dispatch.states import UNSETTLED, OperationState
 from workflows.models import Job
 
 
@@ -51,6 +51,17 @@ def operations_of(job: Job) -> list[OperationView]:
     """Every operation of a job, earlier proposals' first. Three queries."""
     query = Operation.objects.filter(job=job).select_related("receiver", "contract", "proposed")
     return _views(list(query.order_by("proposed__proposal_id", "ordinal", "pk")))
+
+
+def effect_stands(job: Job) -> bool:
+    """Whether something of the job was applied, or may have been: whatever its proposal, whatever its state."""
+    standing = (
+        OperationState.CONFIRMED,
+        OperationState.CONFLICTED,
+        OperationState.UNKNOWN,
+        OperationState.SUBMITTED,
+    )
+    return Operation.objects.filter(job=job, state__in=standing).exists()
 
 
 def operation_view(operation_id: int) -> OperationView | None:

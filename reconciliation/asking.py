@@ -9,7 +9,7 @@ from typing import Any
 
 from access import authority
 from access.roles import Role
-from reconciliation.actions import noting, outcomes, owning, receipts, seconding, steps
+from reconciliation.actions import noting, outcomes, owning, receipts, seconding, steps, undoing
 from reconciliation.actions.carrying_out import BY_STATEMENT
 from reconciliation.forms import (
     AcceptForm,
@@ -168,6 +168,11 @@ ASKS: tuple[Ask, ...] = (
         verb=_V.RECORD_OUTCOME,
     ),
     Ask(
+        "undone", "Record how it was undone", OutcomeForm, "Record it",
+        lambda a: undoing.record_undone(**a.here, **a.only("outcome", "evidence", "source")),
+        verb=_V.RECORD_UNDONE,
+    ),
+    Ask(
         "stop", "Stop here", StopForm, "End the job",
         lambda a: steps.stop_here(**a.here, **a.only("reason")), verb=_V.STOP_HERE, stop=True,
     ),
@@ -226,6 +231,7 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.RELEASE: ("Lift…", "h"),
     _V.GO_ON: ("Go on…", ""),
     _V.RECORD_OUTCOME: ("Record…", "o"),
+    _V.RECORD_UNDONE: ("Record…", "o"),
     _V.STOP_HERE: ("Stop…", ""),
     _V.GIVE_UP: ("Give up…", ""),
 }

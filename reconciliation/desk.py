@@ -48,6 +48,7 @@ TABS: tuple[Tab, ...] = (
         (K.PROPOSAL_EXPIRED, K.CHANGES_REQUESTED, K.FACT_CHANGED, K.NO_APPROVER),
     ),
     Tab("effects", "Cancelled with effects", "mixed", (K.CANCELLED_WITH_EFFECT,)),
+    Tab("undone", "Not undone", "exhausted", (K.NOT_UNDONE,)),
 )
 
 

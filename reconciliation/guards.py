@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dispatch.states import OperationState
 from reconciliation import words
+from reconciliation.models import CaseKind
 from reconciliation.situation import Doubt, Situation
+from workflows.compensation import plan
+from workflows.compensation.plan import Standing
 from workflows.states import ENDED, JobState
 
 S = OperationState
@@ -143,8 +146,15 @@ def retry(s: Situation) -> str:
         return "There is no step to try again."
     if not s.item_is_stuck:
         return "The step is not stopped (any more)."
-    if s.job.state in ENDED:
+    if s.job.state in ENDED and s.case.kind != CaseKind.NOT_UNDONE:
         return f"{s.job.label} has ended."
+    return ""
+
+
+def record_undone(s: Situation) -> str:
+    """Something that the machine does not undo by itself."""
+    if plan.standing_of(s.job) not in (Standing.STOPPED, Standing.BLOCKED):
+        return "It is being undone by itself, or has been."
     return ""
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from access.roles import Role
 from reconciliation.models import CaseKind
+from workflows.actions.undo import Undone
 
 
 class VerbName(StrEnum):
@@ -26,6 +27,7 @@ class VerbName(StrEnum):
     RELEASE = "release hold"
     GO_ON = "go on"
     RECORD_OUTCOME = "record outcome"
+    RECORD_UNDONE = "record undone"
     STOP_HERE = "stop here"
     GIVE_UP = "give up"
 
@@ -108,6 +110,13 @@ KINDS: dict[CaseKind, Terms] = {
         _hours(2),
         (_V.LOOK_UP, _V.RECORD_OUTCOME),
         outcomes=("the key was used by somebody else", "the receiver was mistaken", "our fault, corrected"),
+        outlives_the_job=True,
+    ),
+    CaseKind.NOT_UNDONE: Terms(
+        _hours(8),
+        (_V.RETRY, _V.RECORD_UNDONE),
+        blocking=False,
+        outcomes=tuple(how.value for how in Undone),
         outlives_the_job=True,
     ),
 }

@@ -15,8 +15,10 @@ from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_open, 
 from reconciliation.kinds import KINDS
 from reconciliation.models import CaseKind
 from reconciliation.reviewing import operations_of, review
+from workflows.compensation import plan
+from workflows.compensation.plan import MACHINE as UNDOING
 from workflows.hooks import Happened
-from workflows.models import JournalEntry, WorkItem
+from workflows.models import Job, JournalEntry, WorkItem
 from workflows.states import JobState
 
 _ASKED_AGAIN = (
@@ -26,7 +28,12 @@ _ASKED_AGAIN = (
     CaseKind.PERMANENT_ERROR,
     CaseKind.NO_APPROVER,
 )
-_OF_ITEMS = (CaseKind.RETRY_EXHAUSTED, CaseKind.PERMANENT_ERROR, CaseKind.SEND_BLOCKED)
+_OF_ITEMS = (
+    CaseKind.RETRY_EXHAUSTED,
+    CaseKind.PERMANENT_ERROR,
+    CaseKind.SEND_BLOCKED,
+    CaseKind.NOT_UNDONE,
+)
 _END_WITH_THE_JOB = tuple(kind for kind, terms in KINDS.items() if not terms.outlives_the_job)
 _ENDINGS = {
     JobState.CONFIRMED.value: BY_EVIDENCE,
@@ -39,7 +46,7 @@ _ENDINGS = {
 
 
 def item_stopped(happened: Happened) -> None:
-    """retry.exhausted, item.refused: the step that stopped; for dispatch's machine, a send that is blocked."""
+    """retry.exhausted, item.refused: the step that stopped; for the machines, a send or an undoing that is stuck."""
     item = WorkItem.objects.select_related("stage").get(pk=happened.evidence["item"])
     error = happened.evidence.get("error") or "no answer was recorded"
     told = f"Attempt {item.attempts} ended with {error}."
@@ -47,12 +54,23 @@ def item_stopped(happened: Happened) -> None:
         operation = next((o for o in operations_of(happened.job) if str(o.pk) == item.key), None)
         title = words.send_blocked(operation, error) if operation else words.exhausted(item)
         _open(happened, Question(CaseKind.SEND_BLOCKED, title, told, happened.actor.name, item=item))
+    elif item.stage.name == UNDOING:
+        title = words.not_undone(happened.job, _undone_next(happened.job))
+        _open(happened, Question(CaseKind.NOT_UNDONE, title, told, happened.actor.name, item=item))
     elif happened.event == "retry.exhausted":
         title = words.exhausted(item)
         _open(happened, Question(CaseKind.RETRY_EXHAUSTED, title, told, happened.actor.name, item=item))
     else:
         title = words.refused(item)
         _open(happened, Question(CaseKind.PERMANENT_ERROR, title, told, happened.actor.name, item=item))
+
+
+def compensation_blocked(happened: Happened) -> None:
+    """What a job made is to be undone, and the revision that knows how is not there."""
+    item = plan.machine_item(happened.job)
+    title = words.not_undone_yet(happened.job)
+    question = Question(CaseKind.NOT_UNDONE, title, _why(happened), happened.actor.name, item=item)
+    _open(happened, question)
 
 
 def revision_missing(happened: Happened) -> None:
@@ -156,6 +174,17 @@ def attempts_granted(happened: Happened) -> None:
     _close(happened, _OF_ITEMS, "tried again", item_id=int(happened.evidence["item"]))
 
 
+def compensation_went_on(happened: Happened) -> None:
+    """Its revision is there again."""
+    _close(happened, (CaseKind.NOT_UNDONE,), WENT_ON)
+
+
+def compensation_ended(happened: Happened) -> None:
+    """Nothing is left to be undone; where a person said so, the case is theirs to close."""
+    if not happened.actor.is_person:
+        _close(happened, (CaseKind.NOT_UNDONE,), "undone")
+
+
 def given_up(happened: Happened) -> None:
     """An operator ended the job."""
     _close(happened, _END_WITH_THE_JOB, "given up")
@@ -216,6 +245,12 @@ def _why(happened: Happened) -> str:
         if happened.evidence.get(name):
             return str(happened.evidence[name])
     return happened.event
+
+
+def _undone_next(job: Job) -> WorkItem | None:
+    """The result whose handler failed: the one whose turn it is."""
+    planned = plan.plan_of(job)
+    return None if planned is None else plan.left(job, planned.steps).first()
 
 
 def _operation(happened: Happened) -> Operation:

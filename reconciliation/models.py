@@ -34,6 +34,7 @@ class CaseKind(models.TextChoices):
     CANCELLED_WITH_EFFECT = "cancelled with effect"
     CONTRADICTED = "contradicted"
     KEY_MISMATCH = "key mismatch"
+    NOT_UNDONE = "not undone"
 
 
 class Case(TenantModel):

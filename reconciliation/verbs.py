@@ -145,6 +145,12 @@ RULES: dict[VerbName, _Rule] = {
         _never,
     ),
     VerbName.RECORD_OUTCOME: _Rule("Record the outcome", _by_kind, guards.nothing, _never),
+    VerbName.RECORD_UNDONE: _Rule(
+        "Record how it was undone",
+        _says("Records what became of what the job made: undone by hand, or left as it is. Nothing is called."),
+        guards.record_undone,
+        _never,
+    ),
     VerbName.GO_ON: _Rule(
         "Go on",
         _says("Sends what was never sent, once what stood in the way is put right. Every check is repeated."),

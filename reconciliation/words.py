@@ -87,6 +87,17 @@ def revision_missing(job: Job) -> str:
     return _short(f"Revision {job.revision} of {job.workflow} is not deployed: {job.label} is held")
 
 
+def not_undone(job: Job, item: WorkItem | None) -> str:
+    which = f": {step_name(item)}" if item is not None else ""
+    return _short(f"What {job.label} made could not be undone{which}")
+
+
+def not_undone_yet(job: Job) -> str:
+    return _short(
+        f"Revision {job.revision} of {job.workflow} is not deployed: what {job.label} made is not undone yet"
+    )
+
+
 def cannot_propose(job: Job, why: str) -> str:
     return _short(f"{job.title} cannot be proposed: {why}")
 

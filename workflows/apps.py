@@ -6,11 +6,16 @@ class WorkflowsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from workflows import checks, journal_sql, providers
+        from workflows import checks, hooks, journal_sql, machines, providers
         from workflows.authoring import asking
+        from workflows.compensation import beginning, machine, plan
         from workflows.engine import start
+        from workflows.states import JobState
 
         database_objects.register("workflows", journal_sql.statements)
+        machines.register(plan.MACHINE, machine.run)
+        for state in (JobState.FAILED, JobState.CANCELLED):
+            hooks.on_state(state, beginning.ended_without_confirmation)
         start.connect()
         asking.answers_by_default(providers.provider)
         checks.load_prices()

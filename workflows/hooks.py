@@ -55,6 +55,20 @@ def explains_waiting(rank: int, reason: WaitReason) -> None:
     _wait_reasons.sort(key=lambda pair: pair[0])
 
 
+KnowsEffects = Callable[["Job"], bool]
+_effects: list[KnowsEffects] = []
+
+
+def knows_effects(stands: KnowsEffects) -> None:
+    """Who can say whether something of a job was, or may have been, applied elsewhere and stands."""
+    _effects.append(stands)
+
+
+def effect_stands(job: Job) -> bool:
+    """Whether what a job did elsewhere stands. Then what its steps made stays too. Needs the tenant's scope."""
+    return any(stands(job) for stands in _effects)
+
+
 FreezesProposal = Callable[["Job", str, "datetime"], None]
 _freezes: list[FreezesProposal] = []
 

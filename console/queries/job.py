@@ -8,6 +8,7 @@ from datetime import datetime
 
 from access.roles import Role
 from approvals.models import Proposal
+from console import words
 from console.queries.standing import Sign, cause_words, sign_of_job, with_standing
 from console.words import several
 from dispatch import fates as dispatch_fates
@@ -19,6 +20,7 @@ from dispatch.queries import OperationView
 from dispatch.states import OperationState
 from workflows import hooks
 from workflows.actions.cancel import AlreadyEnded
+from workflows.compensation.plan import steps_to_undo
 from workflows.locks import NoSuchJob
 from workflows.models import Job, JournalEntry, StageKind, WorkItem
 from workflows.states import BEFORE_SENDING, ENDED, OPEN_ITEM_STATES, STUCK_ITEM_STATES, JobState
@@ -189,8 +191,17 @@ def _stopped(job: Job, steps: int, unsent: int) -> str:
         parts.append("the proposal is void and nothing is sent")
     elif unsent:
         parts.append(f"{several(unsent, 'operation is', 'operations are')} not sent or without effect")
+    if made := _made(job):
+        parts.append(f"what was made by {made} is undone, unless something was applied")
     said = ", ".join(parts) or "nothing is left to stop"
     return f"{said[0].upper()}{said[1:]}."
+
+
+def _made(job: Job) -> str:
+    """The steps whose results an end without effect would undo, by title."""
+    definition = words.definition_of(job.workflow, job.revision)
+    planned = steps_to_undo(job, definition) if definition is not None else []
+    return " and ".join(f"“{words.stage_title(definition, s.name)}”" for s in planned)
 
 
 def may_hold(roles: frozenset[Role]) -> bool:

@@ -177,12 +177,15 @@ def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
     done, total = of(ItemState.SUCCEEDED), sum(counts.values()) or stage.total
     if total and done == total:
         return Sign("SUCCEEDED")
+    if total and of(ItemState.COMPENSATED) == total:
+        return Sign("COMPENSATED")
     said = f"{done} of {total}" if stage.kind == StageKind.EACH else ""
     for state, few in (
         (ItemState.EXHAUSTED, "stopped"),
         (ItemState.REFUSED, "stopped"),
         (ItemState.BACKING_OFF, "to retry"),
         (ItemState.CANCELLED, "cancelled"),
+        (ItemState.COMPENSATED, "undone"),
         (ItemState.RUNNING, "running"),
         (ItemState.READY, "ready"),
     ):

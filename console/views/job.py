@@ -15,6 +15,7 @@ from console.queries import job as queries
 from console.queries import journal, steps
 from console.queries.cases import open_cases_of
 from console.queries.standing import sign_of_job
+from console.queries.undoing import undoing_of
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
 from workflows.models import Job
 from workflows.states import ENDED, JobState
@@ -22,10 +23,11 @@ from workflows.states import ENDED, JobState
 
 @tenant_page()
 def job(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
-    """The page of a job. Its live part polls itself and stops with 286 once the job has ended."""
+    """The page of a job. Its live part polls itself and stops with 286 once the job has ended and undone what it made."""
     found = queries.job_of(job_id)
-    status = STOP_POLLING if found.state in ENDED and wants_fragment(request) else 200
-    return render_fragment(request, "console/job.html#live", job_context(request, found), status)
+    context = job_context(request, found)
+    status = STOP_POLLING if not context["moving"] and wants_fragment(request) else 200
+    return render_fragment(request, "console/job.html#live", context, status)
 
 
 def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
@@ -34,9 +36,12 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     operations = queries.operations_of(found)
     proposals = queries.proposals_of(found)
     work = steps.work_of(found)
+    undoing = undoing_of(found)
     return {
         "job": found,
         "ended": found.state in ENDED,
+        "moving": found.state not in ENDED or (undoing is not None and undoing.moving),
+        "undoing": undoing,
         "sign": sign_of_job(found),
         "workflow": words.workflow_title(found.workflow),
         "rail": queries.rail(found),

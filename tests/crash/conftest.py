@@ -112,14 +112,16 @@ def paced_job(transactional_db: None, tmp_path: Path) -> Callable[..., PacedJob]
 
 @pytest.fixture
 def cluster(transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
-    """Starts a cluster and returns when its workers serve: `cluster(workers=2, slots=2, lease=30)`."""
+    """Starts a cluster and returns when its workers serve: `cluster(workers=2, slots=2, lease=30, workflows="…")`."""
     started: list[Cluster] = []
 
-    def start(*, workers: int = 2, slots: int = 2, lease: float = 30) -> Cluster:
+    def start(
+        *, workers: int = 2, slots: int = 2, lease: float = 30, workflows: str = "tests.crash.paced"
+    ) -> Cluster:
         made = Cluster(
             environment={
                 "DATABASE_URL": os.environ["DATABASE_URL"],
-                "COUNTERFOIL_WORKFLOWS": "tests.crash.paced",
+                "COUNTERFOIL_WORKFLOWS": workflows,
                 "COUNTERFOIL_WORKERS": str(workers),
                 "COUNTERFOIL_SLOTS": str(slots),
                 "COUNTERFOIL_LEASE_SECONDS": str(lease),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.roles import Role
 from tests.support import make_person, make_tenant
+from tests.workflows.keeping import Keep, Kept
 from workflows import registry
+from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
 
 
@@ -42,3 +46,24 @@ def engine(transactional_db: None) -> Iterator[Engine]:
     yield running
     running.request_stop()
     running.join()
+
+
+@pytest.fixture
+def keep(tenant: Tenant, submitter: Person, settings: Any, tmp_path: Path) -> Keep:
+    """Submits a job: `keep(parts=3, fails=True, slow=[])`."""
+    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.compensated"]
+    operator, admin = make_person(tenant, Role.OPERATOR), make_person(tenant, Role.ADMIN)
+
+    def submit(**value: Any) -> Kept:
+        made = submit_job(
+            tenant_id=tenant.pk,
+            workflow="test-keeping",
+            value={"folder": str(tmp_path), **value},
+            submission_key="k",
+            person_id=submitter.pk,
+            source="test",
+            now=timezone.now(),
+        )
+        return Kept(tenant, submitter, operator, admin, made.job_id, tmp_path)
+
+    return submit

@@ -16,6 +16,7 @@ class Ctx:
     """One attempt of one work item, as its handler sees it.
 
     `request_key` stays the same over the attempts of one item, for providers that can use it; `attempt` counts from 1.
+    `undoes`: in a compensation, the request key that its item was run with.
     """
 
     tenant_id: int
@@ -24,6 +25,7 @@ class Ctx:
     item_key: str
     attempt: int
     request_key: str
+    undoes: str = ""
     usage: Usage = field(default_factory=Usage)
     provider: Provider | None = field(default=None, repr=False)
     """Who answers `ask`; the installation's provider where there is none."""

@@ -67,3 +67,11 @@ class EachSource:
 
     step: str
     field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compensation:
+    """What undoes a step's results. `takes_none`: also items that were begun and gave none."""
+
+    handler: Handler
+    takes_none: bool = False

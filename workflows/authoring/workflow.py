@@ -19,6 +19,7 @@ import hashlib
 import inspect
 import json
 import re
+import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from workflows.authoring.drafts import ProposalDraft
 from workflows.authoring.policies import BadDefinition, Needs, Retry
-from workflows.authoring.steps import VALIDATE_STAGE, EachSource, Handler, Parameter, Step
+from workflows.authoring.steps import VALIDATE_STAGE, Compensation, EachSource, Handler, Parameter, Step
 from workflows.authoring.waits import Event, Question, Sleep, Woken
 from workflows.kinds import StageKind
 
@@ -54,7 +55,7 @@ class Workflow:
     validator: list[Handler] = field(default_factory=list)
     rechecks: list[Handler] = field(default_factory=list)
     approval: list[str] = field(default_factory=list)
-    compensations: dict[str, Handler] = field(default_factory=dict)
+    compensations: dict[str, Compensation] = field(default_factory=dict)
     deadline: timedelta | None = None
     """How long after its submission a job's steps may run; then it is held, with a case."""
 
@@ -107,15 +108,17 @@ class Workflow:
         return add
 
     def compensate(self, step: Step) -> Callable[[Handler], Handler]:
-        """How to undo what a step did that the workflow owns: `(ctx, output)`, called for each saved result.
+        """How to undo what a step made that the workflow owns: `(ctx, output)`, called for each saved result.
 
-        Only when the job ends without its effect (failed or cancelled), the last step first. It may be called twice.
+        Only when the job ends without its effect (failed or cancelled), the last step first. It may be called twice
+        for the same result, with the same `ctx.request_key`. A handler whose output is annotated `X | None` is also
+        called with None for an item that was begun and gave no result: it undoes what stands under `ctx.undoes`.
         """
 
         def add(handler: Handler) -> Handler:
             if self.step_named(step.name) is not step or step.name in self.compensations:
                 raise BadDefinition(f"{self.name}: {step.name} is compensated once, and is a step of it")
-            self.compensations[step.name] = handler
+            self.compensations[step.name] = Compensation(handler, _takes_none(self.name, step, handler))
             return handler
 
         return add
@@ -270,6 +273,20 @@ def _result(hint: Any) -> tuple[Any, bool]:
     if hint in (Event, Question):
         raise BadDefinition(f"say what is waited for: {hint.__name__}[...]")
     return hint, False
+
+
+def _takes_none(workflow: str, step: Step, handler: Handler) -> bool:
+    """Whether a compensation's handler also undoes items without a result, by its output's annotation."""
+    names = list(inspect.signature(handler).parameters)
+    hint = typing.get_type_hints(handler).get(names[1]) if len(names) == 2 else None
+    if hint == step.result_type:
+        return False
+    if typing.get_origin(hint) in (typing.Union, types.UnionType) and set(typing.get_args(hint)) == {
+        step.result_type,
+        type(None),
+    }:
+        return True
+    raise BadDefinition(f"{workflow}: what compensates {step.name} takes (ctx, output), its result or None")
 
 
 def _described(step: Step) -> dict[str, Any]:
