@@ -27,6 +27,7 @@ from workflows.authoring import Ctx, Workflow
 from workflows.compensation import plan as plans
 from workflows.compensation.beginning import announce
 from workflows.compensation.plan import Plan
+from workflows.engine.handling import request_key
 from workflows.locks import lock_job
 from workflows.machines import Claim, Done, Wait
 from workflows.models import Checkpoint, Job, WorkItem
@@ -129,7 +130,7 @@ def _look_again(job: Job) -> Wait:
 
 def _undo(claim: Claim, job: Job, definition: Workflow, item: WorkItem) -> _Undo:
     saved = Checkpoint.objects.filter(item=item).order_by("-version").values_list("output", flat=True).first()
-    made_with = f"{job.workflow}-{job.pk}-{item.stage.name}-{item.key}"
+    made_with = request_key(job.workflow, job.pk, item.stage.name, item.key)
     ctx = Ctx(
         tenant_id=job.tenant_id,
         job_id=job.pk,
