@@ -21,10 +21,11 @@ class Role(StrEnum):
 
 
 class ActorKind(StrEnum):
-    """Who moves a state, as the journal writes it: a role, or one of the machine's own two."""
+    """Who did it, as the journal writes it: a role, the machine, or a system outside. A source moves no state."""
 
     WORKER = "worker"
     RECEIVER = "receiver"
+    SOURCE = "source"
     SUBMITTER = "submitter"
     MANAGER = "manager"
     OPERATOR = "operator"

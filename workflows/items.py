@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import connection
 
-from workflows.models import Job
+from workflows.models import Job, Settled
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState
 
 
@@ -22,7 +22,19 @@ def cancel_open(*, job: Job) -> int:
             "UPDATE workflows_stage SET closed_at = now() WHERE job_id = %s AND closed_at IS NULL AND kind <> 'machine'",
             [job.pk],
         )
-        return cancelled
+    drop_waits(job=job)
+    return cancelled
+
+
+def drop_waits(*, job: Job) -> int:
+    """Settle the waits of items that are no longer open: cancelled, or skipped."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE workflows_expectation e SET settled_at = now(), settled_how = %s FROM workflows_workitem w"
+            " WHERE e.job_id = %s AND e.settled_at IS NULL AND w.id = e.item_id AND NOT (w.state = ANY(%s))",
+            [Settled.CANCELLED.value, job.pk, [s.number for s in OPEN_ITEM_STATES]],
+        )
+        return int(cursor.rowcount)
 
 
 def set_held(*, job: Job, held: bool) -> None:

@@ -17,7 +17,7 @@ class AttemptOutcome(models.TextChoices):
     """How one attempt ended."""
 
     SUCCEEDED = "succeeded"  # its result was accepted
-    WAITING = "waiting"  # a machine item that has nothing to do until it is rung or its time comes
+    WAITING = "waiting"  # it has nothing to do until it is rung, or a time, an event or an answer comes
     RETRYABLE = "retryable"  # failed; may be tried again
     PERMANENT = "permanent"  # failed; trying again cannot help
     WORKER_DIED = "worker died"  # its worker's session ended; written by whoever took the item over

@@ -1,12 +1,13 @@
 """The only place that locks rows of this room. Global order: job → stage → work item → proposal → operation → case.
 
-Within a table rows are locked in the order of their ids. `docs/concurrency.md` says who takes what.
+Within a table rows are locked in the order of their ids. What items wait for comes right after the items.
+`docs/concurrency.md` says who takes what.
 """
 
 from __future__ import annotations
 
 from access.refusals import NotFound
-from workflows.models import Job, WorkItem
+from workflows.models import EventSource, Expectation, ExternalEvent, Job, WorkItem
 
 
 class NoSuchJob(NotFound):
@@ -25,3 +26,23 @@ def lock_items(item_ids: list[int]) -> list[WorkItem]:
     """Work items, fresh and locked in the order of their ids. The caller holds their job's lock."""
     query = WorkItem.objects.select_for_update(no_key=True, of=("self",))
     return list(query.filter(pk__in=item_ids).order_by("pk"))
+
+
+def lock_expectations(ids: list[int]) -> list[Expectation]:
+    """What items wait for, fresh and locked in the order of their ids. The caller holds their job's lock, and the
+    locks of the items that it will change."""
+    query = Expectation.objects.select_for_update(no_key=True, of=("self",))
+    return list(query.filter(pk__in=ids).order_by("pk"))
+
+
+def lock_unused_events(*, keys: list[str] | None = None, ids: list[int] | None = None) -> list[ExternalEvent]:
+    """Events that no wait has used, by key or by id, fresh and locked in the order of their ids. Last of all, or alone."""
+    rows = ExternalEvent.objects.select_for_update(no_key=True, of=("self",)).filter(used_by__isnull=True)
+    rows = rows.filter(key__in=keys) if keys is not None else rows.filter(pk__in=ids or [])
+    return list(rows.order_by("pk"))
+
+
+def lock_source(name: str) -> EventSource | None:
+    """The event source of this name if it has not ended, fresh and locked. Alone."""
+    rows = EventSource.objects.select_for_update(no_key=True, of=("self",))
+    return rows.filter(name=name, ended_at__isnull=True).first()

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from access.roles import WORKER
-from workflows import journal
+from workflows import items, journal
 from workflows.models import Job, Stage, StageKind, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState
 
@@ -47,6 +47,8 @@ def close(*, job: Job, stage: Stage, now: datetime) -> None:
     mine = WorkItem.objects.filter(job=job, stage=stage)
     by_hand = _told(mine.filter(state=ItemState.SKIPPED.number))
     late = _skip_open(job=job, stage=stage)
+    if late["count"]:
+        items.drop_waits(job=job)
     stuck = mine.filter(state__in=_STUCK)
     stuck.filter(reported_at__isnull=True).update(reported_at=now)
     digest = checkpoints_digest(stage)

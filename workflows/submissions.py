@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import rfc8785
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from access.refusals import Unprocessable
 from workflows.authoring import Problem, Workflow
@@ -54,17 +54,31 @@ def parse(body: bytes) -> Any:
 
 def check(workflow: Workflow, value: Any) -> str:
     """The value as canonical JSON text (RFC 8785) if it is of the workflow's shape, or InvalidSubmission."""
-    problems = list(_unfit(value, "", 0))
-    if not problems:
-        try:
-            workflow.input.model_validate_json(json.dumps(value))
-        except ValidationError as error:
-            problems = [
-                Problem(".".join(str(p) for p in e["loc"]), _plain(e["msg"]))
-                for e in error.errors(include_url=False, include_input=False)
-            ]
+    problems = problems_of(value) or misfits(workflow.input, value)
     if problems:
         raise InvalidSubmission(problems)
+    return canonical(value)
+
+
+def problems_of(value: Any) -> list[Problem]:
+    """What a parsed value holds that JSON can say and we refuse, whatever it is meant to be."""
+    return _unfit(value, "", 0)
+
+
+def misfits(model: type[BaseModel], value: Any) -> list[Problem]:
+    """What is wrong with a value that `problems_of` had no objection to, as this model."""
+    try:
+        model.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        return [
+            Problem(".".join(str(p) for p in e["loc"]), _plain(e["msg"]))
+            for e in error.errors(include_url=False, include_input=False)
+        ]
+    return []
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON text (RFC 8785) of a value that `problems_of` had no objection to."""
     return rfc8785.dumps(value).decode()
 
 

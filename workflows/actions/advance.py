@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from datetime import datetime
 from typing import Any
+
+from django.utils import timezone
 
 from access.roles import WORKER
 from access.tenancy import acting
@@ -13,6 +16,8 @@ from workflows import hooks, items, journal, needs, registry, stages
 from workflows.locks import lock_items, lock_job
 from workflows.models import Attempt, Checkpoint, Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, STUCK_ITEM_STATES, ItemState, JobState
+
+log = logging.getLogger(__name__)
 
 
 def advance_job(*, tenant_id: int, job_id: int, now: datetime) -> bool:
@@ -36,6 +41,14 @@ def advance_job(*, tenant_id: int, job_id: int, now: datetime) -> bool:
             if Stage.objects.filter(job=job, closed_at__isnull=True, total__gt=0).exists():
                 break
         return moved
+
+
+def go_on(tenant_id: int, job_id: int) -> None:
+    """After an action's commit: open at once what follows. What fails here the engine's sweep does within seconds."""
+    try:
+        advance_job(tenant_id=tenant_id, job_id=job_id, now=timezone.now())
+    except Exception:
+        log.exception("job %s could not be moved on at once; a worker will do it", job_id)
 
 
 def report_stopped(*, tenant_id: int, item_id: int, now: datetime) -> bool:

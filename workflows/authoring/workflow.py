@@ -31,7 +31,7 @@ from pydantic import BaseModel, TypeAdapter
 from workflows.authoring.drafts import ProposalDraft
 from workflows.authoring.policies import BadDefinition, Needs, Retry
 from workflows.authoring.steps import VALIDATE_STAGE, Compensation, EachSource, Handler, Parameter, Step
-from workflows.authoring.waits import Event, Question, Sleep, Woken
+from workflows.authoring.waits import result_of
 from workflows.kinds import StageKind
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,79}")
@@ -193,7 +193,7 @@ class Workflow:
             raise BadDefinition(f"{self.name}.{name}: say what it returns")
         parameters = tuple(self._parameters(name, handler, hints, source))
         self._check_key(name, str(options.get("key", "")), source, parameters, hints)
-        result, waits = _result(hints["return"])
+        result, waits = result_of(hints["return"])
         if waits and kind is StageKind.PROPOSE:
             raise BadDefinition(f"{self.name}: propose cannot wait; let a step before it")
         step = Step(
@@ -264,17 +264,6 @@ class Workflow:
         return matches[0]
 
 
-def _result(hint: Any) -> tuple[Any, bool]:
-    """What later steps take of a step that returns `hint`, and whether it waits for it."""
-    if hint is Sleep:
-        return Woken, True
-    if typing.get_origin(hint) in (Event, Question):
-        return typing.get_args(hint)[0], True
-    if hint in (Event, Question):
-        raise BadDefinition(f"say what is waited for: {hint.__name__}[...]")
-    return hint, False
-
-
 def _takes_none(workflow: str, step: Step, handler: Handler) -> bool:
     """Whether a compensation's handler also undoes items without a result, by its output's annotation."""
     names = list(inspect.signature(handler).parameters)
@@ -298,4 +287,5 @@ def _described(step: Step) -> dict[str, Any]:
         "key": step.key,
         "limit": step.limit,
         "output": step.output.json_schema(),
+        **({"waits": True} if step.waits else {}),
     }

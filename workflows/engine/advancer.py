@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
-from workflows.actions import advance
+from workflows.actions import advance, begin_waits
 
 if TYPE_CHECKING:
     from workflows.engine.engine import Engine
@@ -34,6 +34,10 @@ class Advancer:
     def report(self, tenant_id: int, item_id: int) -> None:
         """Journal an item that stopped, so that a case opens."""
         self._put(f"report {item_id}", partial(_report, tenant_id, item_id))
+
+    def begin_waits(self, tenant_id: int, job_id: int) -> None:
+        """Journal a job's waits that have begun, and use the events that are there already."""
+        self._put(f"begin the waits of {job_id}", partial(_begin_waits, tenant_id, job_id))
 
     def missing_revision(self, tenant_id: int, job_id: int, why: str) -> None:
         """Hold a job whose revision is not here."""
@@ -68,6 +72,13 @@ def _advance(tenant_id: int, job_id: int) -> None:
 
 def _report(tenant_id: int, item_id: int) -> None:
     advance.report_stopped(tenant_id=tenant_id, item_id=item_id, now=timezone.now())
+
+
+def _begin_waits(tenant_id: int, job_id: int) -> None:
+    while (
+        begin_waits.begin_waits(tenant_id=tenant_id, job_id=job_id, now=timezone.now()) == begin_waits.BATCH
+    ):
+        pass
 
 
 def _missing(tenant_id: int, job_id: int, why: str) -> None:

@@ -66,6 +66,8 @@ class Aftermath:
         claim = result.claim
         if result.error_class == "RevisionMissing":
             self._engine.advancer.missing_revision(claim.tenant_id, claim.job_id, result.error_message)
+        elif result.asked is not None and result.state is ItemState.WAITING:
+            self._engine.advancer.begin_waits(claim.tenant_id, claim.job_id)
         elif result.state in STUCK_ITEM_STATES:
             self._engine.advancer.report(claim.tenant_id, claim.item_id)
             return claim.kind == StageKind.EACH

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from workflows.engine import limits_sql, rows, sql, sweeps_sql
+from workflows.engine import asking, limits_sql, rows, sql, sweeps_sql
 from workflows.engine.aftermath import Aftermath, Saved
 from workflows.engine.connections import Connection, connect
 from workflows.engine.limiter import Limiter
@@ -170,7 +170,9 @@ class Committer:
             if batch:
                 jobs = sorted({r.claim.job_id for r in batch})
                 connection.execute(sql.LOCK_JOBS if following else sql.LOCK_JOBS_SHARED, [jobs])
+                batch = asking.ask(connection, batch, worker_id=self._engine.worker_id)
                 done = connection.execute(sql.COMPLETE, self._complete_parameters(batch))
+                asking.settle(connection, batch)
             if following:
                 columns = [list(column) for column in zip(*following, strict=True)]
                 opened = connection.execute(sql.OPEN_NEXT, dict(zip(rows.NEXT_COLUMNS, columns, strict=True)))

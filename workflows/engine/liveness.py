@@ -180,6 +180,9 @@ class Liveness:
             self._engine.advancer.advance(tenant_id, job_id)
         for tenant_id, item_id in connection.execute(sql.UNREPORTED).fetchall():
             self._engine.advancer.report(tenant_id, item_id)
+        for statement in (sql.WAITS, sql.MISSED_EVENTS):
+            for tenant_id, job_id in connection.execute(statement).fetchall():
+                self._engine.advancer.begin_waits(tenant_id, job_id)
 
     def _leave(self) -> None:
         """Sign off: whatever we still hold goes back at once."""

@@ -31,6 +31,20 @@ _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What an item waits for, as its expectation is inserted. Until a time, for some seconds, or without an end."""
+
+    kind: str
+    key: str = ""
+    source: str = ""
+    question: str = ""
+    role: str = ""
+    schema: str = "{}"
+    until: datetime | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One finished attempt, as the committer records it."""
 
@@ -52,6 +66,9 @@ class Result:
     """Seconds for which the other side asked that nothing more be sent under this item's limit."""
     reset_attempts: bool = False
     usage: Usage | None = None
+    asked: Asked | None = None
+    settles: str = ""
+    """How its expectation ended, where its time was up."""
 
 
 class NotStorable(Permanent):

@@ -21,7 +21,7 @@ from access.tenancy import reading
 from workflows import machines, registry
 from workflows.authoring import Ctx, Retry, Usage, Workflow
 from workflows.authoring.steps import Parameter, Step
-from workflows.engine import keys
+from workflows.engine import keys, waiting
 from workflows.engine.handling import PROBLEMS, problems_of, request_key
 from workflows.engine.outcomes import Result, TooLate, encode, failed
 from workflows.machines import Claim, Done, Wait
@@ -103,11 +103,15 @@ def run(pinned: Pinned, texts: Texts) -> Result:
         if step is None:
             raise registry.RevisionMissing(f"{pinned.workflow} has no step {claim.stage_name}.")
         retry = step.retry
+        if step.waits and (waited := waiting.again(pinned, step)) is not None:
+            return waited
         if retry.elapsed is not None and claim.elapsed_before > retry.elapsed:
             raise TooLate(
                 f"{claim.elapsed_before:.0f} s have passed since the first try; {retry.elapsed:g} s are given."
             )
         value = step.handler(_ctx(pinned, usage), **_arguments(step, pinned, texts))
+        if step.waits and waiting.asks(value):
+            return waiting.begun(pinned, step, value, usage)
         output, digest = encode(step.output, value)
         keys.check(definition, step, output)
         return _succeeded(pinned, usage, output, digest)

@@ -18,7 +18,7 @@ SELECT 1 FROM workflows_worker WHERE id = %s AND ended_at IS NULL AND lease_unti
 """
 """First in every batch: while it is held nobody can end this worker, so claims cannot be left to a dead one."""
 
-_LEASE_LIVES = """EXISTS (
+LEASE_LIVES = """EXISTS (
     SELECT FROM workflows_worker k
     WHERE k.id = %(worker)s AND k.ended_at IS NULL AND k.lease_until > clock_timestamp())"""
 
@@ -48,7 +48,7 @@ LEFT JOIN LATERAL (SELECT value FROM workflows_iteminput WHERE item_id = taken.i
 CLAIM = f"""
 WITH RECURSIVE lanes AS (
   (SELECT lane_id FROM workflows_workitem
-   WHERE {_PLAINLY_READY} AND lane_id > %(cursor)s AND {_LEASE_LIVES}
+   WHERE {_PLAINLY_READY} AND lane_id > %(cursor)s AND {LEASE_LIVES}
    ORDER BY lane_id LIMIT 1)
   UNION ALL
   SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {_PLAINLY_READY} AND w.lane_id > lanes.lane_id
@@ -67,7 +67,7 @@ chosen AS (
 CLAIM_SUSPECT = f"""
 WITH chosen AS (
   SELECT w.id FROM workflows_workitem w JOIN workflows_lane n ON n.id = w.lane_id
-  WHERE w.state = {READY} AND w.deaths > 0 AND {_LEASE_LIVES}
+  WHERE w.state = {READY} AND w.deaths > 0 AND {LEASE_LIVES}
     AND NOT EXISTS (SELECT FROM workflows_limit m
                     WHERE m.tenant_id = w.tenant_id AND m.name = n.name AND m.closed_until > clock_timestamp())
   ORDER BY w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED),
@@ -91,7 +91,7 @@ CLAIM_LIMITED = f"""
 WITH allowed AS (SELECT * FROM unnest(%(lanes)s::bigint[], %(counts)s::int[]) AS a(lane_id, count)),
 chosen AS (
   SELECT x.id FROM allowed, LATERAL (
-    SELECT id FROM workflows_workitem WHERE {_READY_UNDER_A_LIMIT} AND lane_id = allowed.lane_id AND {_LEASE_LIVES}
+    SELECT id FROM workflows_workitem WHERE {_READY_UNDER_A_LIMIT} AND lane_id = allowed.lane_id AND {LEASE_LIVES}
     ORDER BY rank, id LIMIT allowed.count FOR UPDATE SKIP LOCKED) x),
 {_TAKEN}"""
 """As many of each lane as its limits allow now; the limits' rows are locked by the caller."""
@@ -109,15 +109,16 @@ u AS (
     state = CASE WHEN d.state IN ({WAITING}, {SUCCEEDED}) AND i.next_attempt_at IS NOT NULL THEN {BACKING_OFF}
       ELSE d.state END,
     next_attempt_at = CASE
-      WHEN d.state IN ({WAITING}, {SUCCEEDED}) THEN i.next_attempt_at
+      WHEN d.state IN ({WAITING}, {SUCCEEDED}) THEN coalesce(i.next_attempt_at, d.wait_until)
       WHEN d.state = {BACKING_OFF} THEN least(
         coalesce(d.wait_until, clock_timestamp() + d.wait_seconds * interval '1 s'), i.next_attempt_at) END,
     deaths = CASE WHEN d.reset THEN 0 ELSE i.deaths END,
-    attempts = CASE WHEN d.reset THEN 0 WHEN d.outcome = 'released' THEN i.attempts - 1 ELSE i.attempts END,
+    attempts = CASE WHEN d.reset THEN 0 WHEN d.outcome IN ('released', 'waiting') THEN i.attempts - 1
+      ELSE i.attempts END,
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
   FROM d
   WHERE i.id = d.id AND i.state = {RUNNING} AND i.claim_no = d.claim_no AND i.worker_id = %(worker)s
-    AND {_LEASE_LIVES}
+    AND {LEASE_LIVES}
   RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.claim_no, d.outcome, d.output, d.digest, d.error_class,
     d.error_message, d.trace, d.answer, d.route, d.tokens_in, d.tokens_out, d.cost, d.unpriced,
     d.by_route, d.ended_at),
@@ -129,7 +130,8 @@ c AS (
 a AS (
   INSERT INTO workflows_attempt (tenant_id, item_id, number, claim_no, worker_name, started_at, ended_at, outcome,
     error_class, error_message, trace, answer, route, tokens_in, tokens_out, cost, unpriced, by_route)
-  SELECT u.tenant_id, u.id, greatest(u.attempts, 1), u.claim_no, %(name)s::text, u.started_at,
+  SELECT u.tenant_id, u.id,
+    greatest(u.attempts + CASE WHEN u.outcome IN ('released', 'waiting') THEN 1 ELSE 0 END, 1), u.claim_no, %(name)s::text, u.started_at,
     greatest(u.ended_at, u.started_at), u.outcome, u.error_class, u.error_message, u.trace, u.answer, u.route,
     u.tokens_in, u.tokens_out, u.cost, u.unpriced, u.by_route FROM u)
 SELECT u.id FROM u

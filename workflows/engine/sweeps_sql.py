@@ -7,6 +7,7 @@ from workflows.states import OPEN_ITEM_STATES, ItemState
 READY = ItemState.READY.number
 BACKING_OFF = ItemState.BACKING_OFF.number
 RUNNING = ItemState.RUNNING.number
+WAITING = ItemState.WAITING.number
 EXHAUSTED = ItemState.EXHAUSTED.number
 REFUSED = ItemState.REFUSED.number
 SUCCEEDED = ItemState.SUCCEEDED.number
@@ -24,10 +25,30 @@ UPDATE workflows_workitem w SET state = {READY}, attempts = attempts - 1 FROM mi
 
 PROMOTE = f"""
 WITH due AS (
-  SELECT id FROM workflows_workitem WHERE state = {BACKING_OFF} AND next_attempt_at <= clock_timestamp()
+  SELECT id FROM workflows_workitem WHERE state = {BACKING_OFF} AND next_attempt_at <= statement_timestamp()
+  ORDER BY next_attempt_at LIMIT 500 FOR UPDATE SKIP LOCKED),
+over AS (
+  SELECT id FROM workflows_workitem WHERE state = {WAITING} AND next_attempt_at <= statement_timestamp()
   ORDER BY next_attempt_at LIMIT 500 FOR UPDATE SKIP LOCKED)
-UPDATE workflows_workitem w SET state = {READY}, next_attempt_at = NULL FROM due WHERE w.id = due.id
+UPDATE workflows_workitem w SET state = {READY}, next_attempt_at = NULL
+FROM (SELECT id FROM due UNION ALL SELECT id FROM over) x WHERE w.id = x.id
 """
+"""Items whose pause, or whose wait, is over. By the statement's time: a clock that runs on while it looks would have
+every item looked at that is not due yet."""
+
+WAITS = """
+SELECT tenant_id, job_id FROM workflows_expectation
+WHERE settled_at IS NULL AND begun_at IS NULL ORDER BY id LIMIT 200
+"""
+"""Waits that were recorded, and whose process died before it journalled them and looked for their events."""
+
+MISSED_EVENTS = """
+SELECT e.tenant_id, e.job_id FROM workflows_externalevent x
+JOIN workflows_expectation e ON e.tenant_id = x.tenant_id AND e.key = x.key AND e.settled_at IS NULL
+  AND e.source IN ('', x.source)
+WHERE x.closed_at IS NULL AND e.key <> '' AND (e.due_at IS NULL OR x.received_at < e.due_at) ORDER BY x.id LIMIT 200
+"""
+"""Events and waits that were committed in the same instant, so that neither saw the other."""
 
 SUSPECTS = f"SELECT 1 FROM workflows_workitem WHERE state = {READY} AND deaths > 0 AND lane_id > 0 LIMIT 1"
 

@@ -4,7 +4,14 @@ from workflows.kinds import AttemptOutcome, StageKind
 from workflows.models.jobs import Job, JournalEntry
 from workflows.models.limits import Limit, LimitTerms, SharedLimit
 from workflows.models.revisions import KnownRevision
-from workflows.models.waits import EventSource, Expectation, ExpectationKind, ExternalEvent
+from workflows.models.waits import (
+    EventEnd,
+    EventSource,
+    Expectation,
+    ExpectationKind,
+    ExternalEvent,
+    Settled,
+)
 from workflows.models.work import (
     OPEN_NUMBERS,
     STUCK_NUMBERS,
@@ -22,6 +29,7 @@ __all__ = [
     "Attempt",
     "AttemptOutcome",
     "Checkpoint",
+    "EventEnd",
     "EventSource",
     "Expectation",
     "ExpectationKind",
@@ -33,6 +41,7 @@ __all__ = [
     "Lane",
     "Limit",
     "LimitTerms",
+    "Settled",
     "SharedLimit",
     "Stage",
     "StageKind",

@@ -18,6 +18,7 @@ from workflows.models.jobs import Job
 from workflows.states import OPEN_ITEM_STATES, ItemState
 
 READY, BACKING_OFF, RUNNING = ItemState.READY.number, ItemState.BACKING_OFF.number, ItemState.RUNNING.number
+WAITING = ItemState.WAITING.number
 OPEN_NUMBERS = [s.number for s in OPEN_ITEM_STATES]
 STUCK_NUMBERS = [ItemState.EXHAUSTED.number, ItemState.REFUSED.number]
 
@@ -147,6 +148,11 @@ class WorkItem(TenantModel):
                 fields=["lane_id"], condition=Q(state=RUNNING, limited=True), name="item_running_limited"
             ),
             models.Index(fields=["next_attempt_at"], condition=Q(state=BACKING_OFF), name="item_backing_off"),
+            models.Index(
+                fields=["next_attempt_at"],
+                condition=Q(state=WAITING, next_attempt_at__isnull=False),
+                name="item_waiting_until",
+            ),
             models.Index(fields=["worker_id"], condition=Q(state=RUNNING), name="item_running"),
             models.Index(fields=["job", "stage"], condition=Q(state__in=OPEN_NUMBERS), name="item_open"),
             models.Index(
