@@ -107,31 +107,53 @@ def _parameters(sender: Sender) -> dict[str, int]:
     }
 
 
-CONDITIONS: dict[str, str] = {
+_SUBMISSION = {
     "the submission is closed or already marked": "s.closed_at IS NULL AND s.may_have_been_sent_at IS NULL",
+}
+_CLAIM = {
     "the claim is another's": "s.item_id = %(item)s AND s.claim_no = %(claim_no)s AND s.worker_id = %(worker)s"
     " AND w.state = %(running)s AND w.claim_no = s.claim_no AND w.worker_id = s.worker_id",
     "the worker's lease has run out": "k.ended_at IS NULL AND k.lease_until > clock_timestamp()",
+}
+_OPERATION = {
     "a cancel was asked for": "j.cancel_requested_at IS NULL",
     "the job is held": "j.held_at IS NULL",
     "the receiver is paused": "r.paused_at IS NULL",
     "the operation has moved on": "o.state = 'SUBMITTED'",
+}
+_PERMIT = {
     "the approval has expired": "(s.permit <> 'approval' OR p.expires_at > clock_timestamp())",
     "the time in which the same key is safe has passed": "(s.permit <> 'window'"
     " OR coalesce(o.resubmit_safe_until > clock_timestamp(), false))",
     "the time to send has passed": "s.send_deadline_at > clock_timestamp()",
 }
+CONDITIONS: dict[str, str] = {**_SUBMISSION, **_CLAIM, **_OPERATION, **_PERMIT}
 """Every guard of the mark: what is said when it does not hold, and its SQL."""
 
-_JOINED = """
-  dispatch_operation o, workflows_job j, dispatch_receiver r, workflows_workitem w, workflows_worker k,
-  approvals_proposedoperation po, approvals_proposal p
+_LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("workflows_workitem w, workflows_worker k WHERE w.id = s.item_id AND k.id = s.worker_id", _CLAIM),
+    (
+        "dispatch_operation o, workflows_job j, dispatch_receiver r"
+        " WHERE o.id = s.operation_id AND j.id = o.job_id AND r.id = o.receiver_id",
+        _OPERATION,
+    ),
+    (
+        "dispatch_operation o, approvals_proposedoperation po, approvals_proposal p"
+        " WHERE o.id = s.operation_id AND po.id = o.proposed_id AND p.id = po.proposal_id",
+        _PERMIT,
+    ),
+)
+"""Where the other guards look. Subqueries of their own: as one join of eight tables the mark takes 11 ms to be planned."""
+
+_MARK = (
+    "UPDATE dispatch_submission s SET may_have_been_sent_at = clock_timestamp() WHERE s.id = %(submission)s"
+    + "".join(f" AND {guard}" for guard in _SUBMISSION.values())
+    + "".join(f" AND (SELECT {' AND '.join(guards.values())} FROM {tables})" for tables, guards in _LOOKS)
+)
+_WHY = f"""
+SELECT {", ".join(f"({c})" for c in CONDITIONS.values())} FROM dispatch_submission s, dispatch_operation o,
+  workflows_job j, dispatch_receiver r, workflows_workitem w, workflows_worker k, approvals_proposedoperation po,
+  approvals_proposal p
 WHERE s.id = %(submission)s AND o.id = s.operation_id AND j.id = o.job_id AND r.id = o.receiver_id
   AND w.id = s.item_id AND k.id = s.worker_id AND po.id = o.proposed_id AND p.id = po.proposal_id
 """
-_MARK = (
-    "UPDATE dispatch_submission s SET may_have_been_sent_at = clock_timestamp() FROM "
-    + _JOINED
-    + "".join(f" AND {condition}" for condition in CONDITIONS.values())
-)
-_WHY = f"SELECT {', '.join(f'({c})' for c in CONDITIONS.values())} FROM dispatch_submission s, {_JOINED}"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
+from django.db import connections
 from django.utils import timezone
 
 from access.roles import Actor, ActorKind
@@ -28,6 +32,7 @@ from tests.dispatch.world import (
     end_worker,
     make_worker,
 )
+from tests.support import eventually
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job
 from workflows.models import Job
@@ -183,6 +188,41 @@ def test_a_sender_that_wakes_after_the_takeover_sends_nothing() -> None:
         seen = exchange(frozen.request, frozen.contract.timeouts, barrier=barrier(frozen.sender))
         assert (seen.marked, seen.exception) == (False, "NotBegun")
         assert [r for r in erp.received if r] == erp.received[:1]
+
+
+def test_a_mark_that_waits_for_a_takeover_finds_what_the_takeover_wrote() -> None:
+    """The takeover has locked and closed the submission, uncommitted; the mark waits on that row; the takeover commits."""
+    with FaultServer() as erp, psycopg.connect(os.environ["DATABASE_URL"]) as takeover:
+        d = Dispatching.make(erp.url, a_contract())
+        send = opened(d, d.ready())
+        takeover.execute(
+            "UPDATE dispatch_submission SET closed_at = now(), outcome = 'unknown' WHERE id = %s",
+            [send.sender.submission_id],
+        )
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(_send_and_close, send)
+            eventually(_somebody_waits_for_a_lock, what="the mark waiting for the row")
+            takeover.commit()
+            seen = waits.result(10)
+
+    assert (seen.marked, seen.exception) == (False, "NotBegun")
+    assert "closed or already marked" in seen.message
+    assert [r for r in erp.received if r] == []
+
+
+def _send_and_close(send: Opened) -> Exchange:
+    try:
+        return exchange(send.request, send.contract.timeouts, barrier=barrier(send.sender))
+    finally:
+        connections.close_all()
+
+
+def _somebody_waits_for_a_lock() -> bool:
+    with psycopg.connect(os.environ["DATABASE_URL"]) as looking:
+        found = looking.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ).fetchone()
+    return found is not None and found[0] > 0
 
 
 def test_a_late_answer_of_a_sender_that_lost_its_claim_is_kept_and_settles_the_doubt() -> None:
