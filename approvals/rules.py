@@ -20,7 +20,14 @@ from access.roles import Role
 from approvals.models import Decision, DecisionVoid, Policy, Proposal, Verdict
 from workflows.models import JournalEntry
 
-CONTRIBUTING = ("job.received", "question.answered", "item.corrected", "proposal.again_asked")
+CONTRIBUTING = (
+    "job.received",
+    "question.answered",
+    "item.corrected",
+    "item.skipped",
+    "job.redriven",
+    "proposal.again_asked",
+)
 """Events whose author had a hand in what is proposed, and so cannot sign it under four eyes."""
 
 

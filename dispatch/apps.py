@@ -7,7 +7,7 @@ class DispatchConfig(AppConfig):
     def ready(self) -> None:
         from access import database_objects
         from approvals import rendering as approvals_rendering
-        from dispatch import queries, rendering, sending, state_sql, waiting
+        from dispatch import queries, redriving, rendering, sending, state_sql, waiting
         from dispatch.actions import prepare
         from workflows import hooks, machines
         from workflows.states import JobState
@@ -18,6 +18,7 @@ class DispatchConfig(AppConfig):
         hooks.on_state(JobState.READY_TO_COMMIT, prepare.prepare_operations)
         for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):
             hooks.on_state(state, prepare.withdraw_operations)
+        hooks.objects_to_redrive(redriving.why_not)
         hooks.on_event("cancel.requested", prepare.stop_what_can_be)
         hooks.knows_effects(queries.effect_stands)
         hooks.explains_waiting(40, waiting.why_it_waits)

@@ -1,17 +1,18 @@
 """The database's side of this room: an operation moves only along `states.MOVES`, what was sent stays as it was
-written, and a job ends only when its operations are settled.
+written, a job ends only when its operations are settled, and one that failed goes on only if none had an effect.
 """
 
 # ruff: noqa: S608 - the statements are made of names from this code, never of input
 from __future__ import annotations
 
-from dispatch.states import MOVES, UNSETTLED
+from dispatch.states import MOVES, UNSETTLED, WITHOUT_EFFECT
 
 
 def statements() -> str:
     """Functions and triggers of this room; repeatable."""
     moves = ", ".join(f"('{a}', '{b}')" for a, b in sorted(MOVES))
     unsettled = ", ".join(f"'{s}'" for s in UNSETTLED)
+    without_effect = ", ".join(f"'{s}'" for s in WITHOUT_EFFECT)
     return f"""
 CREATE OR REPLACE FUNCTION dispatch_operation_moves() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS $$
@@ -86,4 +87,17 @@ END $$;
 CREATE OR REPLACE TRIGGER ends_when_settled BEFORE INSERT ON workflows_journalentry
   FOR EACH ROW WHEN (NEW.to_state IN ('CONFIRMED', 'FAILED', 'CANCELLED'))
   EXECUTE FUNCTION dispatch_ends_when_settled();
+
+CREATE OR REPLACE FUNCTION dispatch_redriven_without_effect() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS $$
+BEGIN
+  IF EXISTS (SELECT FROM dispatch_operation WHERE job_id = NEW.job_id AND state NOT IN ({without_effect})) THEN
+    RAISE EXCEPTION 'job % cannot be redriven: an operation of it may have been applied', NEW.job_id
+      USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER redriven_without_effect BEFORE INSERT ON workflows_journalentry
+  FOR EACH ROW WHEN (NEW.from_state = 'FAILED' AND NEW.to_state = 'VALIDATED')
+  EXECUTE FUNCTION dispatch_redriven_without_effect();
 """

@@ -7,7 +7,7 @@ class ReconciliationConfig(AppConfig):
     def ready(self) -> None:
         from access import database_objects
         from dispatch import deriving
-        from reconciliation import database, listening, reviewing, waiting
+        from reconciliation import database, listening, redriving, reviewing, waiting
         from workflows import hooks
         from workflows.states import ENDED, JobState
 
@@ -30,6 +30,9 @@ class ReconciliationConfig(AppConfig):
             ("compensation.resumed", listening.compensation_went_on),
             ("compensation.finished", listening.compensation_ended),
             ("attempts.granted", listening.attempts_granted),
+            ("item.corrected", listening.item_corrected),
+            ("item.skipped", listening.item_skipped),
+            ("stage.closed", listening.stage_closed),
             ("job.given_up", listening.given_up),
             ("job.released", listening.released),
             ("proposal.frozen", listening.proposed_again),
@@ -41,5 +44,6 @@ class ReconciliationConfig(AppConfig):
         for state in ENDED:
             hooks.on_state(state, listening.ended)
         hooks.on_state(JobState.CANCELLED, listening.cancelled)
+        hooks.objects_to_redrive(redriving.why_not)
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)
         deriving.after_change(reviewing.review)

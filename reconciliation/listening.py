@@ -13,12 +13,12 @@ from dispatch.states import OperationState
 from reconciliation import words
 from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_open, open_case
 from reconciliation.kinds import KINDS
-from reconciliation.models import CaseKind
+from reconciliation.models import Case, CaseKind
 from reconciliation.reviewing import operations_of, review
 from workflows.compensation import plan
 from workflows.compensation.plan import MACHINE as UNDOING
 from workflows.hooks import Happened
-from workflows.models import Job, JournalEntry, WorkItem
+from workflows.models import Attempt, AttemptOutcome, Job, JournalEntry, WorkItem
 from workflows.states import JobState
 
 _ASKED_AGAIN = (
@@ -34,6 +34,7 @@ _OF_ITEMS = (
     CaseKind.SEND_BLOCKED,
     CaseKind.NOT_UNDONE,
 )
+_DEATHS = (AttemptOutcome.WORKER_DIED, AttemptOutcome.LEASE_LOST)
 _END_WITH_THE_JOB = tuple(kind for kind, terms in KINDS.items() if not terms.outlives_the_job)
 _ENDINGS = {
     JobState.CONFIRMED.value: BY_EVIDENCE,
@@ -50,6 +51,9 @@ def item_stopped(happened: Happened) -> None:
     item = WorkItem.objects.select_related("stage").get(pk=happened.evidence["item"])
     error = happened.evidence.get("error") or "no answer was recorded"
     told = f"Attempt {item.attempts} ended with {error}."
+    deaths = _deaths(item) if happened.evidence.get("outcome") in _DEATHS else 0
+    if deaths:
+        told = f"Its worker stopped while it ran, {words.times(deaths)} in {item.attempts} attempts."
     if item.stage.name == SENDING:
         operation = next((o for o in operations_of(happened.job) if str(o.pk) == item.key), None)
         title = words.send_blocked(operation, error) if operation else words.exhausted(item)
@@ -58,7 +62,7 @@ def item_stopped(happened: Happened) -> None:
         title = words.not_undone(happened.job, _undone_next(happened.job))
         _open(happened, Question(CaseKind.NOT_UNDONE, title, told, happened.actor.name, item=item))
     elif happened.event == "retry.exhausted":
-        title = words.exhausted(item)
+        title = words.stopped_its_worker(item, deaths) if deaths else words.exhausted(item)
         _open(happened, Question(CaseKind.RETRY_EXHAUSTED, title, told, happened.actor.name, item=item))
     else:
         title = words.refused(item)
@@ -185,6 +189,29 @@ def compensation_ended(happened: Happened) -> None:
         _close(happened, (CaseKind.NOT_UNDONE,), "undone")
 
 
+def item_corrected(happened: Happened) -> None:
+    """Somebody changed what a stopped step works on, and let it try again."""
+    _close(happened, _OF_ITEMS, "corrected, tried again", item_id=int(happened.evidence["item"]))
+
+
+def item_skipped(happened: Happened) -> None:
+    """The job goes on without the item that stopped."""
+    _close(happened, _OF_ITEMS, "skipped", item_id=int(happened.evidence["item"]))
+
+
+def stage_closed(happened: Happened) -> None:
+    """Enough of a fan-out has succeeded: what stopped in it is not needed any more."""
+    stage = str(happened.evidence["stage"])
+    asked = Case.objects.filter(
+        job=happened.job,
+        resolved_at__isnull=True,
+        kind__in=[k.value for k in _OF_ITEMS],
+        item__stage__name=stage,
+    )
+    for item_id in list(asked.order_by("pk").values_list("item_id", flat=True)):
+        _close(happened, _OF_ITEMS, "went on without it", item_id=item_id)
+
+
 def given_up(happened: Happened) -> None:
     """An operator ended the job."""
     _close(happened, _END_WITH_THE_JOB, "given up")
@@ -238,6 +265,10 @@ def _question(
     happened: Happened, kind: CaseKind, title: str, operation: Operation | None = None, *, told: str = ""
 ) -> Question:
     return Question(kind, title, told or _why(happened), happened.actor.name, operation=operation)
+
+
+def _deaths(item: WorkItem) -> int:
+    return Attempt.objects.filter(item=item, outcome__in=_DEATHS).count()
 
 
 def _why(happened: Happened) -> str:

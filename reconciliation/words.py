@@ -34,6 +34,13 @@ def exhausted(item: WorkItem) -> str:
     return _short(f"{step_name(item)}: tried {times(item.attempts)}")
 
 
+def stopped_its_worker(item: WorkItem, deaths: int) -> str:
+    """For an item whose last attempt ended with its worker's: all of them, or some among others."""
+    if deaths >= item.attempts:
+        return _short(f"{step_name(item)}: it stopped its worker {times(deaths)}")
+    return _short(f"{step_name(item)}: tried {times(item.attempts)}, and stopped its worker {times(deaths)}")
+
+
 def refused(item: WorkItem) -> str:
     return _short(f"{step_name(item)}: cannot succeed as it is")
 

@@ -84,6 +84,20 @@ def freeze_proposal(job: Job, draft: str, now: datetime) -> None:
     freeze(job, draft, now)
 
 
+Objection = Callable[["Job"], str]
+_objections: list[Objection] = []
+
+
+def objects_to_redrive(objection: Objection) -> None:
+    """Add a reason that forbids to redrive a failed job: a sentence, or "". Asked with and without the job's lock."""
+    _objections.append(objection)
+
+
+def why_not_redrive(job: Job) -> str:
+    """The first room's reason not to redrive the job, or "". Needs the tenant's scope."""
+    return next((said for objection in _objections if (said := objection(job))), "")
+
+
 def run(happened: Happened) -> None:
     """Tell everybody. Called by the journal, inside its transaction."""
     for hook in _by_event[happened.event]:

@@ -9,13 +9,22 @@ from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState
 
 
 def cancel_open(*, job: Job) -> int:
-    """Cancel every open or stuck item of a job. What runs finishes in vain: its result is recorded as stale."""
+    """Cancel every open or stuck item of a job. What runs finishes in vain: its result is recorded as stale.
+
+    What stopped in a stage that was closed without it stays as it is: the job had gone on.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH mine AS (SELECT id FROM workflows_workitem WHERE job_id = %s AND state = ANY(%s)"
-            " ORDER BY id FOR NO KEY UPDATE)"
+            "WITH mine AS (SELECT w.id FROM workflows_workitem w JOIN workflows_stage s ON s.id = w.stage_id"
+            " WHERE w.job_id = %s AND (w.state = ANY(%s) OR w.state = ANY(%s) AND s.closed_at IS NULL)"
+            " ORDER BY w.id FOR NO KEY UPDATE OF w)"
             " UPDATE workflows_workitem w SET state = %s, finished_at = now() FROM mine WHERE w.id = mine.id",
-            [job.pk, [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)], ItemState.CANCELLED.number],
+            [
+                job.pk,
+                [s.number for s in OPEN_ITEM_STATES],
+                [s.number for s in STUCK_ITEM_STATES],
+                ItemState.CANCELLED.number,
+            ],
         )
         cancelled = int(cursor.rowcount)
         cursor.execute(

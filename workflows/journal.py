@@ -77,6 +77,11 @@ def _write(
     return int(sequence)
 
 
+def part_of(bulk: int) -> dict[str, int]:
+    """What the evidence of one deed says of the bulk that it is a part of, if it is."""
+    return {"bulk": bulk} if bulk else {}
+
+
 def entry_hash(entry: JournalEntry) -> bytes:
     """SHA-256 over the framed fields of one entry, as the database computes it; for verification outside of it."""
     framed = bytes(entry.previous) + struct.pack(

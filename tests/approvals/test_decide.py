@@ -161,7 +161,9 @@ def test_who_corrected_an_item_counts_as_a_maker(world: World) -> None:
         from access import authority
 
         actor = authority.require(corrector.pk, Role.OPERATOR)
-        journal.record(job=lock_job(proposal.job_id), event="item.corrected", actor=actor, evidence={})
+        journal.record(
+            job=lock_job(proposal.job_id), event="item.corrected", actor=actor, evidence={"item": 0}
+        )
     assert "had a hand in" in refused(world, proposal, FourEyes, corrector)
 
 

@@ -113,7 +113,9 @@ def test_an_approver_who_had_a_hand_in_it_afterwards_no_longer_counts(world: Wor
     world.decide(proposal, both)
     with acting(world.tenant.pk):
         actor = authority.require(both.pk, Role.OPERATOR)
-        journal.record(job=lock_job(proposal.job_id), event="item.corrected", actor=actor, evidence={})
+        journal.record(
+            job=lock_job(proposal.job_id), event="item.corrected", actor=actor, evidence={"item": 0}
+        )
     failed = failure(world, world.proposal(proposal))
     assert failed is not None
     assert failed.name == "Four eyes"

@@ -30,8 +30,8 @@ from tests.workflows_for_tests import Order, orders, propose
 from workflows import journal, stages
 from workflows.authoring import OperationDraft
 from workflows.locks import lock_job
-from workflows.models import Checkpoint, Job, JournalEntry, WorkItem
-from workflows.states import JobState
+from workflows.models import Checkpoint, Job, JournalEntry, Stage, WorkItem
+from workflows.states import ItemState, JobState
 
 OWN_EVENTS = ("job", "proposal", "approval", "approver", "decision", "changes", "withdrawal")
 
@@ -163,13 +163,12 @@ class World:
         with acting(self.tenant.pk):
             locked = lock_job(job.pk)
             stage = stages.open_step(job=locked, step=propose, now=now)
+            item, digest = WorkItem.objects.get(stage=stage), hashlib.sha256(text.encode()).hexdigest()
             Checkpoint.objects.create(
-                tenant=self.tenant,
-                item=WorkItem.objects.get(stage=stage),
-                output=text,
-                digest=hashlib.sha256(text.encode()).hexdigest(),
-                created_at=now,
+                tenant=self.tenant, item=item, output=text, digest=digest, created_at=now
             )
+            WorkItem.objects.filter(pk=item.pk).update(state=ItemState.SUCCEEDED.number, finished_at=now)
+            Stage.objects.filter(pk=stage.pk).update(closed_at=now, digest=digest)
             freeze(locked, text, now)
 
     def proposed(

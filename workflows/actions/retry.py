@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection
-
 from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
 from workflows import items, journal
-from workflows.locks import lock_items, lock_job
-from workflows.models import WorkItem
-from workflows.states import STUCK_ITEM_STATES, ItemState, JobState
+from workflows.locks import lock_job
+from workflows.states import JobState
+from workflows.stopped import NothingToRetry, check_attempts, lock_stopped, put_back, why_not_again
 
-
-class NothingToRetry(Conflict):
-    """The item is not stopped (any more)."""
+__all__ = ["CannotFail", "Granted", "NothingToRetry", "fail_job", "grant_attempts"]
 
 
 class CannotFail(Conflict):
@@ -39,42 +35,39 @@ def grant_attempts(
 ) -> Granted:
     """Try a stopped item again up to `attempts` more times; every checkpoint is kept. Locks job → item.
 
-    Raises NotPermitted, NothingToRetry, Unprocessable (1 to 20 attempts; a reason).
+    A limit on elapsed time starts again. Raises NotPermitted, NothingToRetry, Unprocessable (1 to 20 attempts; a reason).
     """
     with acting(tenant_id):
         return grant_attempts_inside(item_id=item_id, person_id=person_id, attempts=attempts, reason=reason)
 
 
-def grant_attempts_inside(*, item_id: int, person_id: int, attempts: int, reason: str) -> Granted:
-    """The same inside an action's transaction, which may hold the job's lock already but no case's."""
-    if not 1 <= attempts <= 20:
-        raise Unprocessable("Grant between 1 and 20 attempts.")
+def grant_attempts_inside(
+    *, item_id: int, person_id: int, attempts: int, reason: str, seen: int | None = None, bulk: int = 0
+) -> Granted:
+    """The same inside an action's transaction, which may hold the job's lock already but no case's.
+
+    `seen`: see `lock_stopped`. `bulk`: the bulk that it is a part of.
+    """
+    check_attempts(attempts)
     if not reason.strip():
         raise Unprocessable("Say why it should work now.")
-    job_id = WorkItem.objects.filter(pk=item_id).values_list("job_id", flat=True).first()
-    if job_id is None:
-        raise NothingToRetry("There is no such step here.")
-    job = lock_job(job_id)
+    job, item = lock_stopped(item_id, seen=seen)
     actor = authority.require(person_id, Role.OPERATOR)
-    (item,) = lock_items([item_id])
-    if item.state_name not in STUCK_ITEM_STATES:
-        raise NothingToRetry(
-            f"This step is {item.state_name.lower().replace('_', ' ')}; there is nothing to retry."
-        )
-    WorkItem.objects.filter(pk=item.pk).update(
-        state=ItemState.READY.number,
-        attempts_limit=item.attempts + attempts,
-        reported_at=None,
-        finished_at=None,
-        next_attempt_at=None,
-    )
-    with connection.cursor() as cursor:
-        cursor.execute("NOTIFY counterfoil_work")
+    if said := why_not_again(job, item):
+        raise NothingToRetry(said)
+    put_back(items=[item.pk], attempts=attempts)
     journal.record(
         job=job,
         event="attempts.granted",
         actor=actor,
-        evidence={"item": item.pk, "key": item.key, "attempts": attempts, "reason": reason},
+        evidence={
+            "item": item.pk,
+            "stage": item.stage.name,
+            "key": item.key,
+            "attempts": attempts,
+            "reason": reason,
+            **journal.part_of(bulk),
+        },
     )
     return Granted(job_id=job.pk, item_id=item.pk, attempts=attempts)
 
@@ -88,7 +81,7 @@ def fail_job(*, tenant_id: int, job_id: int, person_id: int, reason: str, now: d
         fail_job_inside(job_id=job_id, person_id=person_id, reason=reason)
 
 
-def fail_job_inside(*, job_id: int, person_id: int, reason: str) -> None:
+def fail_job_inside(*, job_id: int, person_id: int, reason: str, bulk: int = 0) -> None:
     """The same inside an action's transaction, which holds no case's lock."""
     if not reason.strip():
         raise Unprocessable("Say why the job is given up.")
@@ -98,5 +91,9 @@ def fail_job_inside(*, job_id: int, person_id: int, reason: str) -> None:
         raise CannotFail(f"{job.label} is {job.state}; it cannot simply be given up.")
     items.cancel_open(job=job)
     journal.transition(
-        job=job, to=JobState.FAILED, event="job.given_up", actor=actor, evidence={"reason": reason}
+        job=job,
+        to=JobState.FAILED,
+        event="job.given_up",
+        actor=actor,
+        evidence={"reason": reason, **journal.part_of(bulk)},
     )

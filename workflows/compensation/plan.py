@@ -176,8 +176,7 @@ def progress_of(job: Job) -> Progress | None:
 def refuse_redrive(job: Job) -> None:
     """StillUndoing while a compensation is due, under way or stopped. For whoever runs a FAILED job again.
 
-    Call it with the job locked, before the job leaves FAILED. When it passes, results that were undone are
-    COMPENSATED: they have to run again, and are undone again if the job fails once more.
+    Asked with the job locked, before the job leaves FAILED. When it passes, results that were undone are COMPENSATED.
     """
     standing = standing_of(job)
     if standing in (None, Standing.FINISHED):
@@ -185,7 +184,7 @@ def refuse_redrive(job: Job) -> None:
     progress = progress_of(job)
     so_far = f" ({progress.undone} of {progress.of})" if progress is not None and progress.of else ""
     raise StillUndoing(
-        f"What the steps of {job.label} made is being undone{so_far}. It can run again when that has ended."
+        f"What the steps of {job.label} made is being undone{so_far}. Nothing of it runs again meanwhile."
     )
 
 

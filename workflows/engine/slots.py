@@ -186,7 +186,16 @@ def _validate(definition: Workflow, pinned: Pinned, texts: Texts, usage: Usage) 
 
 
 def _arguments(step: Step, pinned: Pinned, texts: Texts) -> dict[str, Any]:
-    return {p.name: _argument(p, pinned, texts) for p in step.parameters}
+    """What the handler is given. Of a single step a person may have corrected some of it (see `corrections.py`)."""
+    corrected: dict[str, Any] = {}
+    if step.each is None and pinned.element is not None:
+        corrected = json.loads(pinned.element)
+    return {
+        p.name: p.adapter.validate_json(json.dumps(corrected[p.name]))
+        if p.name in corrected
+        else _argument(p, pinned, texts)
+        for p in step.parameters
+    }
 
 
 def _argument(parameter: Parameter, pinned: Pinned, texts: Texts) -> Any:

@@ -1,0 +1,24 @@
+"""Which of a failed job's cases forbid to redrive it: what they ask, or what they were answered."""
+
+from __future__ import annotations
+
+from reconciliation.kinds import KINDS
+from reconciliation.models import Case, CaseKind
+from workflows.models import Job
+
+_ABOUT_EFFECTS = tuple(kind.value for kind, terms in KINDS.items() if terms.outlives_the_job)
+_WITHOUT_EFFECT: dict[str, tuple[str, ...]] = {
+    CaseKind.CONTRADICTED: ("the evidence was mistaken", "the change was reversed elsewhere"),
+    CaseKind.POSSIBLE_DUPLICATE: (),
+}
+"""By kind, the answers after which nothing stands at the receiver; other kinds say nothing about it."""
+
+
+def why_not(job: Job) -> str:
+    """The case that leaves in doubt whether something was applied, or says that it was; or nothing."""
+    for case in Case.objects.filter(job=job, kind__in=_ABOUT_EFFECTS).order_by("pk"):
+        if case.resolved_at is None:
+            return f"{case.label} asks about an effect of this job: answer it first."
+        if case.kind in _WITHOUT_EFFECT and case.resolution not in _WITHOUT_EFFECT[case.kind]:
+            return f"{case.label} was answered: {case.resolution}. Doing it again could do it twice."
+    return ""
