@@ -123,9 +123,10 @@ def _price(path: Path, name: str, given: Any) -> Price:
         raise BadPrices(f"{path}: [routes.{name}] has one or more of {', '.join(sorted(_FIELDS))}.")
     amounts: dict[str, Decimal] = {}
     for field, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or not 0 <= value < 10**9:
+        amount = Decimal(value) if type(value) in (int, Decimal) else Decimal("NaN")
+        if not amount.is_finite() or not 0 <= amount < 10**9:
             raise BadPrices(f"{path}: [routes.{name}] {field} is an amount of money, such as 2.50.")
-        amounts[field] = Decimal(value)
+        amounts[field] = amount
     full = amounts.get("input", Decimal(0))
     return Price(
         input=full,
