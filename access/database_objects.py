@@ -34,6 +34,7 @@ EXEMPT: dict[str, str] = {
     "django_q_ormq": "the doorbell's queue; a task carries an id or nothing",
     "django_q_schedule": "the doorbell's schedule; no tenant's content",
     "django_q_task": "the doorbell's results; no tenant's content",
+    "workflows_costbook": "how far costs are counted, and their currency; it says nothing of any tenant",
     "workflows_knownrevision": "names, revisions and digests of installed code; no tenant's content",
     "workflows_sharedlimit": "limits of the whole installation; they say nothing of any tenant",
     "workflows_worker": "processes, which serve every tenant",
@@ -201,5 +202,6 @@ def _exempt_grants() -> str:
     lines.append(f"GRANT SELECT ON django_migrations TO {APP};")
     lines.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON workflows_worker TO {ENGINE};")
     lines.append(f"GRANT SELECT, UPDATE ON workflows_sharedlimit TO {ENGINE};")
+    lines.append(f"GRANT SELECT, INSERT, UPDATE ON workflows_costbook TO {ENGINE};")
     lines.append(f"GRANT SELECT ON access_tenant TO {ENGINE}, {JOURNAL};")
     return "\n".join(lines)

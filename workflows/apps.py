@@ -9,6 +9,8 @@ class WorkflowsConfig(AppConfig):
         from workflows import checks, hooks, journal_sql, machines, providers
         from workflows.authoring import asking
         from workflows.compensation import beginning, machine, plan
+        from workflows.costs import reviews
+        from workflows.costs import sql as costs_sql
         from workflows.engine import start
         from workflows.states import JobState
 
@@ -16,6 +18,8 @@ class WorkflowsConfig(AppConfig):
         machines.register(plan.MACHINE, machine.run)
         for state in (JobState.FAILED, JobState.CANCELLED):
             hooks.on_state(state, beginning.ended_without_confirmation)
+        database_objects.register("workflows.costs", costs_sql.statements)
+        reviews.connect()
         start.connect()
         asking.answers_by_default(providers.provider)
         checks.load_prices()

@@ -24,3 +24,11 @@ class AttemptOutcome(models.TextChoices):
     LEASE_LOST = "lease lost"  # its worker's lease ran out; likewise
     RELEASED = "released"  # given back unrun or unfinished when its worker stopped
     STALE = "stale"  # answered after it had lost its claim: recorded, discarded
+
+
+class Fate(models.TextChoices):
+    """What became of what a call cost."""
+
+    KEPT = "kept"  # the attempt gave a result, of a job that was not refused
+    FAILED = "failed"  # the attempt gave no result that counts
+    REFUSED = "refused"  # it gave one, and the job was rejected, cancelled or failed

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from django.db import connection
 
+from workflows.costs.counting import Bookkeeper
 from workflows.engine.advancer import Advancer
 from workflows.engine.committer import Committer
 from workflows.engine.liveness import Liveness
@@ -47,6 +48,7 @@ class Engine:
         self._committer_thread = self._thread("committer", self.committer.run)
         self._thread("liveness", self._liveness.run)
         self._thread("advancer", self.advancer.run)
+        self._thread("bookkeeper", Bookkeeper(self._stop.is_set, self._stop.wait).run)
         for number in range(self.slots):
             self._thread(f"slot-{number}", self._slot, daemon=True)
         for thread in self._threads:

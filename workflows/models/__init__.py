@@ -1,9 +1,10 @@
 """RECEIVED … PROPOSED: jobs, their journal, and the work that their steps are."""
 
-from workflows.kinds import AttemptOutcome, StageKind
+from workflows.kinds import AttemptOutcome, Fate, StageKind
 from workflows.models.jobs import Job, JournalEntry
 from workflows.models.limits import Limit, LimitTerms, SharedLimit
 from workflows.models.revisions import KnownRevision
+from workflows.models.spending import CostBook, JobSpending, Spending, SpendingReview
 from workflows.models.waits import (
     EventEnd,
     EventSource,
@@ -29,13 +30,16 @@ __all__ = [
     "Attempt",
     "AttemptOutcome",
     "Checkpoint",
+    "CostBook",
     "EventEnd",
     "EventSource",
     "Expectation",
     "ExpectationKind",
     "ExternalEvent",
+    "Fate",
     "ItemInput",
     "Job",
+    "JobSpending",
     "JournalEntry",
     "KnownRevision",
     "Lane",
@@ -43,6 +47,8 @@ __all__ = [
     "LimitTerms",
     "Settled",
     "SharedLimit",
+    "Spending",
+    "SpendingReview",
     "Stage",
     "StageKind",
     "WorkItem",

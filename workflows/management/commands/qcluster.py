@@ -13,12 +13,16 @@ import signal
 import sys
 from typing import Any
 
+from django.conf import settings
+from django.core.management.base import CommandError
 from django.db import connections
 from django_q.cluster import Cluster
 from django_q.management.commands import qcluster
 
 from workflows import tasks
+from workflows.costs import currency
 from workflows.engine import start
+from workflows.engine.connections import connect
 
 STOP_SECONDS = 11.0
 _PR_SET_PDEATHSIG = 1
@@ -46,12 +50,21 @@ class Command(qcluster.Command):  # type: ignore[misc]
 
     def handle(self, *args: Any, **options: Any) -> None:
         tasks.ensure_schedule()
+        _settle_currency()
         connections.close_all()  # the children must not share our session
         start.open_stop_pipe()
         if sys.platform == "linux":
             os.register_at_fork(after_in_child=_end_with_parent)
         qcluster.Cluster = EndingCluster
         super().handle(*args, **options)
+
+
+def _settle_currency() -> None:
+    with connect("cost book") as connection:
+        try:
+            currency.settle(connection, settings.COUNTERFOIL_COST_CURRENCY)
+        except currency.AnotherCurrency as another:
+            raise CommandError(str(another)) from another
 
 
 def _end_with_parent() -> None:
