@@ -40,7 +40,7 @@ TABS: tuple[Tab, ...] = (
     ),
     Tab("differs", "Partly applied, answer differs", "mixed", (K.PARTIAL, K.CONFLICTED, K.KEY_MISMATCH)),
     Tab("exhausted", "Retry exhausted", "exhausted", (K.RETRY_EXHAUSTED, K.PERMANENT_ERROR)),
-    Tab("held", "Held", "held", (K.REVISION_MISSING, K.SEND_BLOCKED)),
+    Tab("held", "Held", "held", (K.REVISION_MISSING, K.DEADLINE_PASSED, K.SEND_BLOCKED)),
     Tab(
         "again",
         "Waiting for a new proposal",

@@ -83,6 +83,7 @@ KINDS: dict[CaseKind, Terms] = {
     CaseKind.RETRY_EXHAUSTED: Terms(_hours(8), _STUCK, queue=Queue.EXHAUSTED),
     CaseKind.PERMANENT_ERROR: Terms(_hours(8), _STUCK),
     CaseKind.REVISION_MISSING: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
+    CaseKind.DEADLINE_PASSED: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.FACT_CHANGED: Terms(_hours(24), _ASK_AGAIN),

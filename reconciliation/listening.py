@@ -83,6 +83,12 @@ def revision_missing(happened: Happened) -> None:
     _open(happened, _question(happened, CaseKind.REVISION_MISSING, title))
 
 
+def deadline_passed(happened: Happened) -> None:
+    """The job was still being prepared when its time was up; it is held, and nothing is lost."""
+    title = words.deadline_passed(happened.job)
+    _open(happened, _question(happened, CaseKind.DEADLINE_PASSED, title))
+
+
 def proposal_refused(happened: Happened) -> None:
     """The draft cannot be frozen."""
     title = words.cannot_propose(happened.job, _why(happened))
@@ -219,7 +225,7 @@ def given_up(happened: Happened) -> None:
 
 def released(happened: Happened) -> None:
     """The hold was lifted."""
-    _close(happened, (CaseKind.REVISION_MISSING,), "released")
+    _close(happened, (CaseKind.REVISION_MISSING, CaseKind.DEADLINE_PASSED), "released")
 
 
 def proposed_again(happened: Happened) -> None:

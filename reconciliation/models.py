@@ -26,6 +26,7 @@ class CaseKind(models.TextChoices):
     RETRY_EXHAUSTED = "retry exhausted"
     PERMANENT_ERROR = "permanent error"
     REVISION_MISSING = "revision missing"
+    DEADLINE_PASSED = "deadline passed"
     PROPOSAL_EXPIRED = "proposal expired"
     CHANGES_REQUESTED = "changes requested"
     FACT_CHANGED = "fact changed"

@@ -94,6 +94,10 @@ def revision_missing(job: Job) -> str:
     return _short(f"Revision {job.revision} of {job.workflow} is not deployed: {job.label} is held")
 
 
+def deadline_passed(job: Job) -> str:
+    return _short(f"{job.label} was not prepared by its deadline and is held")
+
+
 def not_undone(job: Job, item: WorkItem | None) -> str:
     which = f": {step_name(item)}" if item is not None else ""
     return _short(f"What {job.label} made could not be undone{which}")

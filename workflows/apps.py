@@ -6,7 +6,7 @@ class WorkflowsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from workflows import checks, hooks, journal_sql, machines, providers
+        from workflows import checks, deadlines, explaining, hooks, journal_sql, machines, providers
         from workflows.authoring import asking
         from workflows.compensation import beginning, machine, plan
         from workflows.costs import reviews
@@ -20,6 +20,8 @@ class WorkflowsConfig(AppConfig):
             hooks.on_state(state, beginning.ended_without_confirmation)
         database_objects.register("workflows.costs", costs_sql.statements)
         reviews.connect()
+        machines.register(deadlines.MACHINE, deadlines.look)
+        hooks.explains_waiting(explaining.RANK, explaining.why_it_waits)
         start.connect()
         asking.answers_by_default(providers.provider)
         checks.load_prices()

@@ -34,6 +34,7 @@ SENTENCES = {
     "changes.requested": "Changes requested: {reason}",
     "attempts.granted": "More attempts granted: {reason}",
     "retry.exhausted": "A step used up its attempts.",
+    "deadline.passed": "The job was not prepared by its deadline; it is held.",
     "revision.missing": "The revision of the workflow is not deployed.",
     "compensation.due": "What its steps made is to be undone.",
     "compensation.blocked": "Nothing can be undone yet: {why}",

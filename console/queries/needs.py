@@ -27,7 +27,12 @@ UNRESOLVED = (
     CaseKind.CONTRADICTED,
     CaseKind.KEY_MISMATCH,
 )
-STOPPED = (CaseKind.RETRY_EXHAUSTED, CaseKind.PERMANENT_ERROR, CaseKind.REVISION_MISSING)
+STOPPED = (
+    CaseKind.RETRY_EXHAUSTED,
+    CaseKind.PERMANENT_ERROR,
+    CaseKind.REVISION_MISSING,
+    CaseKind.DEADLINE_PASSED,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from workflows.engine.engine import Engine
 
 @pytest.fixture(autouse=True)
 def test_workflows(settings: Any) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.definitions"]
+    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.definitions", "tests.workflows.fan_outs"]
     registry.workflows.cache_clear()
     registry.digests.cache_clear()
     yield

@@ -11,7 +11,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
-from workflows import journal, registry, stages, submissions
+from workflows import deadlines, journal, registry, stages, submissions
 from workflows.authoring import Problem, Workflow
 from workflows.models import Job
 from workflows.states import JobState
@@ -94,6 +94,7 @@ def submit_job(
             },
         )
         stages.open_validation(job=job, now=now)
+        deadlines.watch(job)
         return Submitted(job_id=job.pk, replayed=False)
 
 
@@ -139,6 +140,7 @@ def _new_job(
         submitted_by_id=person_id,
         source=source,
         created_at=now,
+        deadline_at=None if definition.deadline is None else now + definition.deadline,
     )
 
 

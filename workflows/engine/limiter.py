@@ -28,6 +28,9 @@ LANES_WALKED = 32
 LOOK_AGAIN_SECONDS = 0.2
 """Where a limit opens when something ends, which may end on another host."""
 
+LONGEST_CLOSED = 2.0
+"""A person may change a limit: a closed one is looked at so often in any case."""
+
 Lane = tuple[int, int, str]
 """Its id, its tenant, and the name of its limit."""
 
@@ -65,6 +68,9 @@ class Limiter:
         if not lanes or free <= 0:
             return []
         with connection.transaction():
+            connection.execute(
+                "SET LOCAL lock_timeout = '200ms'"
+            )  # a person edits it; others shall not wait with us
             limits = _Limits(connection, lanes)
             counts = self._counts(limits, lanes, free)
             claims = self._take(connection, counts) if counts else []
@@ -98,7 +104,7 @@ class Limiter:
             elif free > 0:
                 wait = LOOK_AGAIN_SECONDS
                 if allowed.until is not None:
-                    wait = max(0.005, (allowed.until - limits.now).total_seconds())
+                    wait = min(max(0.005, (allowed.until - limits.now).total_seconds()), LONGEST_CLOSED)
                 self._closed[lane[0]] = time.monotonic() + wait
         return counts
 

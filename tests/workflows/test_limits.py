@@ -1,0 +1,230 @@
+"""Named limits: what is over them waits without an attempt, is said so, and stands in nobody else's way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from access.models import Person, Tenant
+from access.roles import Role
+from access.tenancy import acting, reading
+from tests.support import eventually, make_person, make_tenant
+from tests.workflows import fan_outs
+from tests.workflows.test_needs import states, submit, summary
+from workflows import hooks
+from workflows.engine.engine import Engine
+from workflows.models import Attempt, Job, Limit, SharedLimit, Worker, WorkItem
+from workflows.states import ItemState
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def second_engine(transactional_db: None) -> Iterator[Engine]:
+    """Another process's engine, as far as the database can tell."""
+    running = Engine(slots=4, lease_seconds=20)
+    running.start_threads()
+    yield running
+    running.request_stop()
+    running.join()
+
+
+@pytest.fixture(autouse=True)
+def gate() -> Iterator[None]:
+    fan_outs.GATE.clear()
+    yield
+    fan_outs.GATE.set()
+
+
+def limit(tenant: Tenant, **terms: Any) -> Limit:
+    with acting(tenant.pk):
+        return Limit.objects.create(
+            tenant=tenant, name="model-a", changed_at=timezone.now(), changed_by="test", **terms
+        )
+
+
+def running(tenant: Tenant) -> int:
+    with reading(tenant.pk):
+        return WorkItem.objects.filter(stage__name="enrich", state=ItemState.RUNNING.number).count()
+
+
+def attempts(tenant: Tenant, job_id: int) -> list[int]:
+    with reading(tenant.pk):
+        rows = WorkItem.objects.filter(job_id=job_id, stage__name="enrich").order_by("ordinal")
+        return list(rows.values_list("attempts", flat=True))
+
+
+def why(tenant: Tenant, job_id: int) -> str:
+    with reading(tenant.pk):
+        return hooks.why_waiting(Job.objects.get(pk=job_id)) or ""
+
+
+def test_no_more_run_at_once_than_the_limit_says_over_two_engines(
+    engine: Engine, second_engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    limit(tenant, concurrency=3)
+    job_id = submit(tenant, submitter, "test-limited", *["gate"] * 8)
+    eventually(lambda: running(tenant) == 3, what="three to run")
+    sentence = eventually(lambda: why(tenant, job_id), what="the reason")
+    assert sentence == "waiting for limit model-a: 3 of 3 are running"
+    assert sorted(attempts(tenant, job_id)) == [0] * 5 + [1] * 3
+    other = submit(tenant, submitter, "test-all", "ok")
+    assert summary(tenant, other) == ["R1"]
+    assert running(tenant) == 3
+    fan_outs.GATE.set()
+    assert summary(tenant, job_id) == [f"R{n}" for n in range(1, 9)]
+    assert attempts(tenant, job_id) == [1] * 8
+
+
+def test_over_its_rate_work_waits_visibly_and_takes_no_attempt(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    limit(tenant, requests_per_minute=2)
+    job_id = submit(tenant, submitter, "test-limited", "ok", "ok", "ok")
+    eventually(lambda: attempts(tenant, job_id) == [1, 0, 0], what="the first")
+    sentence = eventually(lambda: why(tenant, job_id), what="the reason")
+    with reading(tenant.pk):
+        row = Limit.objects.get()
+        assert row.closed_until is not None
+    assert sentence.startswith("waiting for limit model-a until ")
+    assert sentence.endswith(": 2 requests a minute")
+    other = submit(tenant, submitter, "test-most", "ok")
+    assert summary(tenant, other) == ["R1"]
+    with acting(tenant.pk):
+        Limit.objects.update(requests_per_minute=6000, closed_until=None, requests_due=None)
+    assert summary(tenant, job_id) == ["R1", "R2", "R3"]
+
+
+def test_a_shared_limit_holds_for_all_tenants_together_and_is_shared_fairly(
+    engine: Engine, second_engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    other = make_tenant()
+    SharedLimit.objects.create(name="model-a", concurrency=2, changed_at=timezone.now(), changed_by="test")
+    limit(other, concurrency=1)
+    mine = submit(tenant, submitter, "test-limited", *["gate"] * 4)
+    eventually(lambda: running(tenant) == 2, what="two of mine")
+    theirs = submit(other, make_person(other, Role.SUBMITTER), "test-limited", *["gate"] * 3)
+    fan_outs.GATE.set()
+    assert summary(tenant, mine) == [f"R{n}" for n in range(1, 5)]
+    assert summary(other, theirs) == ["R1", "R2", "R3"]
+
+
+def test_what_was_used_is_settled_against_what_was_charged(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    limit(tenant, tokens_per_minute=1_000_000, cost_per_day=Decimal(100))
+    job_id = submit(tenant, submitter, "test-limited", *["ok"] * 12)
+    assert len(summary(tenant, job_id)) == 12
+    with reading(tenant.pk):
+        row = Limit.objects.get()
+        assert row.spent == sum(Attempt.objects.values_list("cost", flat=True)) == Decimal(6)
+        assert row.average_tokens == pytest.approx(100)
+        assert row.average_cost == Decimal("0.5")
+
+
+def test_a_budget_that_is_used_up_stops_claims_until_tomorrow(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    limit(tenant, cost_per_day=Decimal(2), average_cost=Decimal("0.5"))
+    job_id = submit(tenant, submitter, "test-limited", *["ok"] * 6)
+    eventually(lambda: sum(attempts(tenant, job_id)) == 4, what="four for two")
+    sentence = eventually(lambda: why(tenant, job_id), what="the reason")
+    assert sentence.endswith(": a budget of 2 a day")
+    assert sum(attempts(tenant, job_id)) == 4
+
+
+def test_one_that_is_told_to_wait_closes_the_limit_for_the_others(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    limit(tenant, concurrency=1)
+    records = [{"code": "a", "act": "once", "wait": 600}, {"code": "b"}, {"code": "c"}]
+    job_id = submit(tenant, submitter, "test-limited", *records)
+    eventually(lambda: states(tenant, job_id).get("1") is ItemState.BACKING_OFF, what="the first to back off")
+    assert attempts(tenant, job_id) == [1, 0, 0]
+    sentence = eventually(lambda: why(tenant, job_id), what="the reason")
+    assert sentence.startswith("waiting for limit model-a until ")
+    assert sentence.endswith(": the other side asked to wait")
+
+
+def test_a_lane_under_a_limit_and_one_without_take_turns(tenant: Tenant, submitter: Person) -> None:
+    """Everything waits before the only slot appears, so that only the order of claims tells."""
+    limited = submit(tenant, submitter, "test-limited", *["ok"] * 30)
+    plain = submit(tenant, submitter, "test-all", *["ok"] * 30)
+    one = Engine(slots=1, lease_seconds=20)
+    one.start_threads()
+    try:
+        summary(tenant, limited)
+        summary(tenant, plain)
+    finally:
+        one.request_stop()
+        one.join()
+    with reading(tenant.pk):
+        rows = Attempt.objects.filter(item__stage__name="enrich").order_by("started_at")
+        order = list(rows.values_list("item__job_id", flat=True))
+    first_done = min(len(order) - 1 - order[::-1].index(job) for job in (limited, plain))
+    assert first_done > 45, "one waited for the other to be done"
+
+
+def test_what_was_taken_over_counts_no_longer(engine: Engine, tenant: Tenant, submitter: Person) -> None:
+    """Concurrency is what runs by the rows, so what a dead worker held is free when it is taken over."""
+    limit(tenant, concurrency=1)
+    job_id = submit(tenant, submitter, "test-limited", "gate", "ok")
+    eventually(lambda: running(tenant) == 1, what="one to run")
+    Worker.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    second = Engine(slots=2, lease_seconds=20)
+    second.start_threads()
+    try:
+        eventually(lambda: attempts(tenant, job_id)[0] == 2, what="the takeover")
+        fan_outs.GATE.set()
+        assert summary(tenant, job_id) == ["R1", "R2"]
+    finally:
+        fan_outs.GATE.set()
+        second.request_stop()
+        second.join()
+
+
+def test_a_limit_that_somebody_edits_is_waited_for(engine: Engine, tenant: Tenant, submitter: Person) -> None:
+    """A person's transaction holds the limit's row; work under it goes on as soon as that ends, by the new terms."""
+    row = limit(tenant, concurrency=5)
+    with acting(tenant.pk):
+        Limit.objects.select_for_update().get(pk=row.pk)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            (mine,) = cursor.fetchone()
+        with psycopg.connect(settings_url(), autocommit=True) as watching:
+            job_id = _submit_elsewhere(tenant, submitter)
+            eventually(
+                lambda: watching.execute(
+                    "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))", [mine]
+                ).fetchone(),
+                what="the claim to wait",
+            )
+        Limit.objects.filter(pk=row.pk).update(concurrency=1)
+    assert summary(tenant, job_id) == ["R1"]
+
+
+def _submit_elsewhere(tenant: Tenant, person: Person) -> int:
+    """Submit over another connection: this thread's is in a transaction."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_submit_and_close, tenant, person).result()
+
+
+def _submit_and_close(tenant: Tenant, person: Person) -> int:
+    try:
+        return submit(tenant, person, "test-limited", "ok")
+    finally:
+        connection.close()
+
+
+def settings_url() -> str:
+    """The database of this test process."""
+    return os.environ["DATABASE_URL"]
