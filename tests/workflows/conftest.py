@@ -20,12 +20,18 @@ from workflows.engine.engine import Engine
 
 @pytest.fixture(autouse=True)
 def test_workflows(settings: Any) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.definitions", "tests.workflows.fan_outs"]
+    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.definitions"]
     registry.workflows.cache_clear()
     registry.digests.cache_clear()
     yield
     registry.workflows.cache_clear()
     registry.digests.cache_clear()
+
+
+@pytest.fixture
+def fan_outs_installed(settings: Any, test_workflows: None) -> None:
+    """The workflows of `fan_outs` beside them."""
+    settings.COUNTERFOIL_WORKFLOWS = [*settings.COUNTERFOIL_WORKFLOWS, "tests.workflows.fan_outs"]
 
 
 @pytest.fixture

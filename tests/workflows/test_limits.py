@@ -25,7 +25,7 @@ from workflows.engine.engine import Engine
 from workflows.models import Attempt, Job, Limit, SharedLimit, Worker, WorkItem
 from workflows.states import ItemState
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("fan_outs_installed")]
 
 
 @pytest.fixture

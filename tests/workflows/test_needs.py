@@ -20,7 +20,7 @@ from workflows.models import Attempt, Checkpoint, ItemInput, JournalEntry, Stage
 from workflows.needs import checkpoints_digest
 from workflows.states import ItemState
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("fan_outs_installed")]
 
 
 @pytest.fixture(autouse=True)

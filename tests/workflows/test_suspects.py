@@ -18,7 +18,7 @@ from workflows.engine.engine import Engine
 from workflows.models import Attempt, Worker, WorkItem
 from workflows.states import ItemState
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("fan_outs_installed")]
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ def test_a_suspect_that_stops_its_worker_again_is_the_one_and_stops_at_the_third
     eventually(lambda: rows(tenant, job_id)[1][3] is ItemState.SUCCEEDED, what="the innocent", seconds=30)
     with reading(tenant.pk):
         outcomes = Attempt.objects.filter(item=items[0]).values_list("outcome", flat=True)
-        assert list(outcomes) in (["lease lost"], ["lease lost", "stale"])
+        assert set(outcomes) - {"stale"} == {"lease lost"}
 
 
 def test_a_worker_that_is_asked_to_stop_costs_no_attempt_and_makes_no_suspect(
