@@ -107,6 +107,7 @@ Q_CLUSTER: dict[str, Any] = {
     "queue_limit": 10,
 }
 COUNTERFOIL_SLOTS = int(os.environ.get("COUNTERFOIL_SLOTS", "8"))
+COUNTERFOIL_WORKER_MEMORY_MB = int(os.environ.get("COUNTERFOIL_WORKER_MEMORY_MB", "2048"))
 COUNTERFOIL_LEASE_SECONDS = float(os.environ.get("COUNTERFOIL_LEASE_SECONDS", "30"))
 COUNTERFOIL_WORKFLOWS = [
     w.strip()

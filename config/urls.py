@@ -16,3 +16,4 @@ urlpatterns = [
     path("", include("console.urls")),
 ]
 handler400 = "access.doors.bad_request"
+handler500 = "access.outages.server_error"

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
 
+from access.outages import is_outage
 from access.roles import Actor, ActorKind
 from access.tenancy import acting
 from dispatch import locks, lookups, outcomes, proofs
@@ -35,7 +36,8 @@ from workflows.models import Job, Worker
 from workflows.states import JobState
 
 MACHINE = proofs.MACHINE
-SAVE_AGAIN_FOR = 25.0
+SAVE_AGAIN_FOR = 600.0
+"""Seconds: an answer that is not saved is an unknown outcome, and there is nothing better to do without a database."""
 S = OperationState
 T = TypeVar("T")
 
@@ -113,10 +115,10 @@ def _saved(write: Callable[[], T]) -> T:
     while True:
         try:
             return write()
-        except (OperationalError, InterfaceError) as away:
-            connection.close()
-            if time.monotonic() > until or not isinstance(away, DatabaseError | InterfaceError):
+        except (DatabaseError, InterfaceError) as away:
+            if time.monotonic() > until or not is_outage(away):
                 raise
+            connection.close()
             time.sleep(0.5)
 
 

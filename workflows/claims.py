@@ -36,6 +36,11 @@ class Claim:
     reserved_cost: Decimal = Decimal(0)
     """What its limit was charged when it was claimed; made good when it is done."""
 
+    @property
+    def token(self) -> tuple[int, int]:
+        """Which claim of which item: the same process may come to hold an item a second time."""
+        return self.item_id, self.claim_no
+
 
 @dataclass(frozen=True, slots=True)
 class Done:

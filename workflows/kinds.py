@@ -20,6 +20,7 @@ class AttemptOutcome(models.TextChoices):
     WAITING = "waiting"  # it has nothing to do until it is rung, or a time, an event or an answer comes
     RETRYABLE = "retryable"  # failed; may be tried again
     PERMANENT = "permanent"  # failed; trying again cannot help
+    TIMED_OUT = "timed out"  # its handler outstayed its time and was left behind; may be tried again
     WORKER_DIED = "worker died"  # its worker's session ended; written by whoever took the item over
     LEASE_LOST = "lease lost"  # its worker's lease ran out; likewise
     RELEASED = "released"  # given back unrun or unfinished when its worker stopped

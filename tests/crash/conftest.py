@@ -89,23 +89,25 @@ def _own_workflow(settings: Any) -> Iterator[None]:
 
 @pytest.fixture
 def paced_job(transactional_db: None, tmp_path: Path) -> Callable[..., PacedJob]:
-    """Submits a job: `paced_job(items=3, gated=[1], milliseconds=0)`."""
+    """Submits a job: `paced_job(items=3, gated=[1], milliseconds=0)`; with a `name`, in a folder of its own."""
     tenant = make_tenant()
     person = Person.objects.create(username=f"sub.{tenant.slug}")
     with acting(tenant.pk):
         Membership.objects.create(tenant=tenant, person=person, role=Role.SUBMITTER)
 
-    def submit(**value: Any) -> PacedJob:
+    def submit(*, name: str = "", **value: Any) -> PacedJob:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
         submitted = submit_job(
             tenant_id=tenant.pk,
             workflow="test-paced",
-            value={"folder": str(tmp_path), **value},
+            value={"folder": str(folder), **value},
             submission_key=secrets.token_hex(8),
             person_id=person.pk,
             source="tests",
             now=timezone.now(),
         )
-        return PacedJob(tenant, submitted.job_id, tmp_path)
+        return PacedJob(tenant, submitted.job_id, folder)
 
     return submit
 

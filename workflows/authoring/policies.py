@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 
 LONGEST_RETRY_AFTER = 24 * 3600.0
+LONGEST_ATTEMPT = 600.0
+"""Seconds: more than any one model call takes; a step that needs longer says so."""
 
 
 class BadDefinition(Exception):
@@ -18,7 +20,8 @@ class Retry:
 
     Up to `attempts`; between two of them an exponential wait with full jitter, `first_wait` doubled each time and at
     most `longest_wait`; what the other side asks for (Retry-After) instead, up to `longest_retry_after`. `elapsed`:
-    no attempt begins later than that after the item's first. `retry_on` and `stop_on` classify errors before the
+    no attempt begins later than that after the item's first. `timeout`: one attempt takes no longer; a handler that
+    does is left behind, and what it returns later is not used. `retry_on` and `stop_on` classify errors before the
     general rules do: exception classes, or HTTP statuses that an error carries as `status_code`.
     """
 
@@ -27,6 +30,7 @@ class Retry:
     longest_wait: float = 300.0
     longest_retry_after: float = LONGEST_RETRY_AFTER
     elapsed: float | None = None
+    timeout: float = LONGEST_ATTEMPT
     retry_on: tuple[type[BaseException] | int, ...] = ()
     stop_on: tuple[type[BaseException] | int, ...] = ()
 
@@ -36,6 +40,8 @@ class Retry:
         times = (self.first_wait, self.longest_wait, self.longest_retry_after, self.elapsed or 0.0)
         if not all(math.isfinite(t) and t >= 0 for t in times):
             raise BadDefinition("Retry: times are seconds, not negative, and finite")
+        if not (math.isfinite(self.timeout) and self.timeout > 0):
+            raise BadDefinition("Retry: a timeout is seconds, more than none, and finite")
         both = set(self.retry_on) & set(self.stop_on)
         if both:
             raise BadDefinition(f"Retry: {', '.join(map(str, both))} cannot both retry and stop")

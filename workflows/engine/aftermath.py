@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,11 +36,12 @@ class Saved:
 
 
 class Aftermath:
-    """Used by the committer's thread alone."""
+    """Used by the committer's thread alone, but for `came_late`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._looked_at: dict[int, float] = {}
+        self._late: deque[Result] = deque()
 
     def follow(
         self, connection: Connection, batch: Sequence[Result], saved: Saved, *, busy: set[int]
@@ -60,6 +62,18 @@ class Aftermath:
             jobs = [c.job_id for c in probed.values()]
             for (stage_id,) in connection.execute(sql.CLOSED_BARRIERS, [jobs, list(probed)]).fetchall():
                 self._engine.advancer.advance(probed[stage_id].tenant_id, probed[stage_id].job_id)
+
+    def came_late(self, result: Result) -> None:
+        """A handler that was left behind has come back: for the record only. From any thread."""
+        self._late.append(result)
+        self._engine.committer.wake()
+
+    def record_late(self, connection: Connection) -> None:
+        """Once everything that has finished is saved: the attempt that timed out stands before its late answer."""
+        late = list(self._late)
+        self._record_stale(connection, late)
+        for _ in late:
+            self._late.popleft()
 
     def _pass_on(self, result: Result) -> bool:
         """Tell the advancer what it must know; whether the item's stage may be done."""

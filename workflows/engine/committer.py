@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from access.outages import is_outage
 from workflows.engine import asking, limits_sql, rows, sql, sweeps_sql
 from workflows.engine.aftermath import Aftermath, Saved
-from workflows.engine.connections import Connection, connect
+from workflows.engine.connections import CONTENTION, Connection, connect
 from workflows.engine.limiter import Limiter
 from workflows.engine.outcomes import Result
 from workflows.engine.slots import Pinned
@@ -33,11 +34,6 @@ BATCH_CHARACTERS = 1_000_000
 LANES_WALKED = 32
 POLL_SECONDS = 1.0
 GATHER_SECONDS = 0.002
-_TRY_AGAIN = (
-    psycopg.errors.DeadlockDetected,
-    psycopg.errors.SerializationFailure,
-    psycopg.errors.LockNotAvailable,
-)
 
 
 class Committer:
@@ -46,17 +42,19 @@ class Committer:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._finished: deque[Result] = deque()
-        self._held: dict[int, Pinned] = {}
+        self._held: dict[tuple[int, int], Pinned] = {}
         self._cursor = 0
         self._lanes: rows.Lanes = {}
         self._limiter = Limiter(engine)
         self._limited_wait = self._odd = False
         self._suspects = False
-        self._aftermath = Aftermath(engine)
+        self.aftermath = Aftermath(engine)
         self._wake = threading.Event()
         self._connection: Connection | None = None
         self._unsure = False
         self._abandoned = False
+        self.broken_since: float | None = None
+        """Since when every turn has failed for another reason than the database's."""
 
     # -- from other threads --------------------------------------------------------------------------------------
     def finish(self, result: Result) -> None:
@@ -87,14 +85,11 @@ class Committer:
             self._gather()
             try:
                 self._turn()
-            except _TRY_AGAIN as error:
+                self.broken_since = None
+            except CONTENTION as error:
                 log.info("a batch is tried again: %s", type(error).__name__)
-            except psycopg.OperationalError as error:
-                self._lost(error)
-            except psycopg.Error:
-                log.exception("a batch could not be saved; it is kept and tried again")
-                self._reset()
-                self._engine.pause(0.2)
+            except Exception as error:
+                self._failed(error)
         if self._held:
             log.warning("%s items were still running when the worker had to leave", len(self._held))
         self._reset()
@@ -120,10 +115,12 @@ class Committer:
     def _turn(self) -> None:
         connection = self._connected()
         if self._abandoned:
-            self._abandoned = False
-            self._held.clear()
+            self._abandoned, ours = False, self._engine.worker_id
+            self._held = {t: p for t, p in self._held.items() if p.claim.worker_id == ours}
         if self._unsure:
             self._settle(connection)
+        if not self._finished:
+            self.aftermath.record_late(connection)
         while True:
             batch = self._take_batch()
             free = 0 if self._engine.stopping else self._engine.slots - len(self._held) + len(batch)
@@ -131,8 +128,8 @@ class Committer:
                 return
             try:
                 claimed = self._save(connection, batch, free)
-            except psycopg.Error:
-                self._finished.extendleft(r for r in reversed(batch) if r.claim.item_id in self._held)
+            except Exception:
+                self._finished.extendleft(r for r in reversed(batch) if r.claim.token in self._held)
                 raise
             if not self._finished and claimed < free and self._cursor == 0:
                 return
@@ -140,7 +137,9 @@ class Committer:
     def _save(self, connection: Connection, batch: Sequence[Result], free: int) -> int:
         try:
             return self._commit(connection, batch, free)
-        except psycopg.DataError:
+        except psycopg.Error as error:
+            if not batch or is_outage(error) or isinstance(error, CONTENTION):
+                raise
             return self._halve(connection, batch)
 
     def _halve(self, connection: Connection, batch: Sequence[Result]) -> int:
@@ -159,7 +158,7 @@ class Committer:
         following = [
             n
             for r in batch
-            if (n := rows.next_stage(r, self._held.get(r.claim.item_id), self._lanes)) is not None
+            if (n := rows.next_stage(r, self._held.get(r.claim.token), self._lanes)) is not None
         ]
         settled = self._limiter.settle_parameters(batch)
         done = opened = taken = suspect = None
@@ -195,16 +194,16 @@ class Committer:
             self._suspects = bool(suspects)
             claims += suspects
         for result in batch:
-            self._held.pop(result.claim.item_id, None)
+            self._held.pop(result.claim.token, None)
         self._begin(claims)
         if lease.fetchone() is None:
             self._engine.lease_lost()
-        self._aftermath.follow(connection, batch, saved, busy={p.claim.stage_id for p in self._held.values()})
+        self.aftermath.follow(connection, batch, saved, busy={p.claim.stage_id for p in self._held.values()})
         found = limited.fetchall() if limited else []
         return len(claims) + self._claim_limited(connection, found, free - len(claims))
 
     def _begin(self, claims: Sequence[Pinned]) -> None:
-        self._held.update((p.claim.item_id, p) for p in claims)
+        self._held.update((p.claim.token, p) for p in claims)
         self._lanes.update(((p.claim.tenant_id, p.claim.limit_name), p.claim.lane_id) for p in claims)
         self._engine.start(claims)
 
@@ -216,8 +215,8 @@ class Committer:
         return free // 2 if free > 1 else int(self._odd)
 
     def _may_take_a_suspect(self, batch: Sequence[Result]) -> bool:
-        ending = {r.claim.item_id for r in batch}
-        held = any(p.claim.deaths for p in self._held.values() if p.claim.item_id not in ending)
+        ending = {r.claim.token for r in batch}
+        held = any(p.claim.deaths for token, p in self._held.items() if token not in ending)
         return self._suspects and not held
 
     def _claim_limited(self, connection: Connection, found: list[Any], free: int) -> int:
@@ -261,16 +260,22 @@ class Committer:
         found = connection.execute(
             sql.ALREADY_SAVED, [[c.item_id for c in claims], [c.claim_no for c in claims], self._engine.name]
         ).fetchall()
-        saved = {(item, claim_no) for item, claim_no in found}
-        for item, _ in saved:
-            self._held.pop(item, None)
-        self._finished = deque(r for r in self._finished if (r.claim.item_id, r.claim.claim_no) not in saved)
-        connection.execute(sweeps_sql.ORPHANS, {"worker": self._engine.worker_id, "held": list(self._held)})
+        saved = set(found)
+        self._held = {token: p for token, p in self._held.items() if token not in saved}
+        self._finished = deque(r for r in self._finished if r.claim.token not in saved)
+        held = [item for item, _ in self._held]
+        connection.execute(sweeps_sql.ORPHANS, {"worker": self._engine.worker_id, "held": held})
         self._unsure = False
 
-    def _lost(self, error: psycopg.OperationalError) -> None:
-        told = " ".join(str(error).split())[:200]
-        log.warning("the database went away (%s); %s results are kept", told, len(self._finished))
+    def _failed(self, error: Exception) -> None:
+        """Whatever it was: what has finished is kept, and saved again on a new connection."""
+        if is_outage(error):
+            told = " ".join(str(error).split())[:200]
+            log.warning("the database went away (%s); %s results are kept", told, len(self._finished))
+        else:
+            log.error("a batch could not be saved; it is kept and tried again", exc_info=error)
+        if not isinstance(error, psycopg.Error):
+            self.broken_since = self.broken_since or time.monotonic()
         self._reset()
         self._engine.pause(0.3)
         self._wake.set()

@@ -1,14 +1,33 @@
-"""Plain psycopg connections for the engine's own threads: never Django's, never shared, with keepalives."""
+"""Plain psycopg connections for the engine's own threads: never Django's, never shared, with keepalives.
+
+A child that a handler forks inherits the sockets of every session of the process, Django's too. As long as it held
+them, the server would not see that we died: our advisory lock would not become free. So in a forked child they are
+let go of, before anything else runs there and without a word to the server, which would end *our* sessions.
+"""
 
 from __future__ import annotations
 
+import os
+import weakref
 from typing import Any
 
 import psycopg
 from django.db import connection as django_connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 ENGINE_ROLE = "counterfoil_engine"
+CONNECT_SECONDS = 5
+"""So long is a server waited for that neither answers nor refuses."""
+CONTENTION = (
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.LockNotAvailable,
+)
+"""Somebody else was first: the same transaction may go through when it is tried again."""
+_sessions: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+_guarded = False
 
 
 def connect(purpose: str) -> Connection:
@@ -19,7 +38,7 @@ def connect(purpose: str) -> Connection:
         if k in {"dbname", "user", "password", "host", "port", "connect_timeout"} or k.startswith("ssl")
     }
     connection: Connection = psycopg.connect(
-        **parameters,
+        **{"connect_timeout": CONNECT_SECONDS, **parameters},
         autocommit=True,
         application_name=f"counterfoil {purpose}",
         keepalives=1,
@@ -28,9 +47,34 @@ def connect(purpose: str) -> Connection:
         keepalives_count=3,
         tcp_user_timeout=10_000,
     )
+    _sessions.add(connection)
     connection.execute(f"SET ROLE {ENGINE_ROLE}")
     connection.execute(
         "SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 3"
     )
     connection.execute("SET idle_in_transaction_session_timeout = '60s'")
     return connection
+
+
+def guard_against_forks() -> None:
+    """From now on no child of this process keeps a session of it. Once a process; a repeat does nothing."""
+    global _guarded
+    if not _guarded:
+        _guarded = True
+        connection_created.connect(_remember, dispatch_uid="counterfoil-sessions")
+        os.register_at_fork(after_in_child=_let_go)
+
+
+def _remember(connection: BaseDatabaseWrapper, **_: object) -> None:
+    _sessions.add(connection.connection)
+
+
+def _let_go() -> None:
+    """In the child: another file takes the socket's place, so that closing it later says nothing to the server."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for session in list(_sessions):
+        try:
+            os.dup2(nothing, session.fileno(), inheritable=False)
+        except (psycopg.Error, OSError):  # closed already
+            continue
+    os.close(nothing)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
+import secrets
 import socket
 import threading
 import time
-from collections.abc import Sequence
-
-from django.db import connection
+from collections.abc import Callable, Sequence
 
 from workflows.costs.counting import Bookkeeper
 from workflows.engine.advancer import Advancer
 from workflows.engine.committer import Committer
 from workflows.engine.liveness import Liveness
-from workflows.engine.slots import Pinned, Texts, released, run
+from workflows.engine.pool import Pool
+from workflows.engine.slots import Pinned, Texts
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 8.0
@@ -29,15 +28,16 @@ class Engine:
     def __init__(self, *, slots: int, lease_seconds: float) -> None:
         self.slots = slots
         self.lease_seconds = lease_seconds
-        self.name = f"{socket.gethostname()}-{os.getpid()}-{int(time.time() * 1000) % 100_000}"
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self.worker_id = 0
         self.texts = Texts()
         self.committer = Committer(self)
         self.advancer = Advancer(self)
+        self.pool = Pool(self)
         self._liveness = Liveness(self)
-        self._work: queue.SimpleQueue[Pinned | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._stop_by = float("inf")
+        self.signs_off = True
         self._threads: list[threading.Thread] = []
         self._committer_thread: threading.Thread | None = None
 
@@ -49,17 +49,20 @@ class Engine:
         self._thread("liveness", self._liveness.run)
         self._thread("advancer", self.advancer.run)
         self._thread("bookkeeper", Bookkeeper(self._stop.is_set, self._stop.wait).run)
-        for number in range(self.slots):
-            self._thread(f"slot-{number}", self._slot, daemon=True)
         for thread in self._threads:
             thread.start()
+        self.pool.start()
         self.committer.wake()
         log.info("worker %s is up with %s slots", self.name, self.slots)
 
-    def request_stop(self) -> None:
-        """Claim nothing more, wait for what runs (8 s at most), record, give back the rest, end. From any thread."""
+    def request_stop(self, *, seconds: float = STOP_SECONDS, sign_off: bool = True) -> None:
+        """Claim nothing more, wait for what runs (so long at most), record, give back the rest, end. From any thread.
+
+        Without `sign_off` the rest is not given back: whoever takes it over counts it. A repeat may shorten the wait.
+        """
+        self._stop_by = min(self._stop_by, time.monotonic() + seconds)
         if not self._stop.is_set():
-            self._stop_by = time.monotonic() + STOP_SECONDS
+            self.signs_off = sign_off
             self._stop.set()
             self.committer.wake()
 
@@ -68,16 +71,14 @@ class Engine:
         assert self._committer_thread is not None
         self._committer_thread.join()
         self.advancer.stop()
-        for _ in range(self.slots):
-            self._work.put(None)
+        self.pool.stop()
         for thread in self._threads:
-            if not thread.daemon:
-                thread.join()
+            thread.join()
 
     @property
     def is_alive(self) -> bool:
         """Whether the threads that everything depends on run."""
-        return all(t.is_alive() for t in self._threads)
+        return all(t.is_alive() for t in self._threads) and self.pool.is_whole
 
     @property
     def stopping(self) -> bool:
@@ -101,19 +102,13 @@ class Engine:
     # -- work ----------------------------------------------------------------------------------------------------
     def start(self, claims: Sequence[Pinned]) -> None:
         """Hand claims to the slots."""
-        for pinned in claims:
-            self._work.put(pinned)
+        self.pool.give(claims)
 
-    def _slot(self) -> None:
-        while (pinned := self._work.get()) is not None:
-            # After our own deadline somebody else may have the item: nothing is begun that could have an effect.
-            if time.monotonic() >= self._liveness.lease_ends or self.must_leave():
-                self.committer.finish(released(pinned))
-            else:
-                self.committer.finish(run(pinned, self.texts))
-        connection.close()
+    def may_begin(self) -> bool:
+        """After our own deadline somebody else may have the item: nothing is begun that could have an effect."""
+        return time.monotonic() < self._liveness.lease_ends and not self.must_leave()
 
-    def _thread(self, name: str, target: object, *, daemon: bool = False) -> threading.Thread:
-        thread = threading.Thread(target=target, name=f"counterfoil-{name}", daemon=daemon)  # type: ignore[arg-type]
+    def _thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target, name=f"counterfoil-{name}")
         self._threads.append(thread)
         return thread

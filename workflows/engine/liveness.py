@@ -86,14 +86,20 @@ class Liveness:
     def run(self) -> None:
         """Until the committer has left."""
         while not self._engine.committer_has_left():
+            self._engine.pool.leave_overdue_behind()
             try:
                 self._tick()
             except psycopg.Error as error:
                 log.warning("liveness lost the database: %s", " ".join(str(error).split())[:200])
                 self._reset()
                 self._engine.pause(0.1)
+            except Exception:
+                log.exception("liveness failed; it goes on")
+                self._reset()
+                self._engine.pause(0.5)
         try:
-            self._leave()
+            if self._engine.signs_off:
+                self._leave()
         except psycopg.Error as error:
             log.warning("could not sign off; the lock and the lease will tell: %s", error)
         self._reset()
@@ -124,9 +130,9 @@ class Liveness:
     def start_anew(self) -> None:
         """Our row was ended: what we hold belongs to others now. Register again as somebody new."""
         log.warning("worker %s was declared dead while it lived; it starts anew", self._engine.worker_id)
-        self._engine.committer.abandon()
         self._connected().execute("SELECT pg_advisory_unlock_all()")
         self._engine.worker_id = self.register()
+        self._engine.committer.abandon()
 
     def _look_for_the_dead(self, connection: Connection, now: float) -> None:
         suspects = connection.execute(_SUSPECTS, [LOCK_CLASS, self._engine.worker_id]).fetchall()

@@ -12,24 +12,26 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import close_old_connections
 
+from access.outages import is_outage
 from access.tenancy import reading
 from workflows import machines, registry
 from workflows.authoring import Ctx, Retry, Usage, Workflow
 from workflows.authoring.steps import Parameter, Step
-from workflows.engine import keys, waiting
+from workflows.engine import handlers, keys, waiting
 from workflows.engine.handling import PROBLEMS, problems_of, request_key
-from workflows.engine.outcomes import Result, TooLate, encode, failed
+from workflows.engine.outcomes import LONGEST_MESSAGE, Result, TooLate, encode, failed, storable
 from workflows.machines import Claim, Done, Wait
 from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind
 from workflows.states import ItemState
 
 log = logging.getLogger(__name__)
-MACHINE_RETRY = Retry(attempts=machines.MACHINE_ATTEMPTS, first_wait=0.5, longest_wait=60.0)
+MACHINE_RETRY = Retry(attempts=machines.MACHINE_ATTEMPTS, first_wait=0.5, longest_wait=60.0, timeout=900.0)
 
 
 class Pinned:
@@ -103,20 +105,24 @@ def run(pinned: Pinned, texts: Texts) -> Result:
         if step is None:
             raise registry.RevisionMissing(f"{pinned.workflow} has no step {claim.stage_name}.")
         retry = step.retry
-        if step.waits and (waited := waiting.again(pinned, step)) is not None:
+        waited = handlers.patiently(lambda: waiting.again(pinned, step)) if step.waits else None
+        if waited is not None:
             return waited
         if retry.elapsed is not None and claim.elapsed_before > retry.elapsed:
             raise TooLate(
                 f"{claim.elapsed_before:.0f} s have passed since the first try; {retry.elapsed:g} s are given."
             )
-        value = step.handler(_ctx(pinned, usage), **_arguments(step, pinned, texts))
+        arguments = handlers.patiently(lambda: _arguments(step, pinned, texts))
+        value = handlers.call(step.handler, _ctx(pinned, usage), **arguments)
         if step.waits and waiting.asks(value):
-            return waiting.begun(pinned, step, value, usage)
+            return handlers.patiently(lambda: waiting.begun(pinned, step, value, usage))
         output, digest = encode(step.output, value)
         keys.check(definition, step, output)
         return _succeeded(pinned, usage, output, digest)
     except registry.RevisionMissing as missing:
         return released(pinned, error_class="RevisionMissing", message=str(missing))
+    except handlers.NoDatabase as away:
+        return released(pinned, error_class="NoDatabase", message=str(away))
     except BaseException as error:
         log.info("item %s, attempt %s: %r", claim.item_id, claim.attempt, error)
         return failed(claim, error, retry=retry, usage=usage, started=pinned.started_at, now=pinned.now())
@@ -138,7 +144,13 @@ def released(pinned: Pinned, *, error_class: str = "", message: str = "") -> Res
 
 
 def _machine(pinned: Pinned) -> Result:
-    answer = machines.handler(pinned.claim.stage_name)(pinned.claim)
+    try:
+        answer = machines.handler(pinned.claim.stage_name)(pinned.claim)
+    except Exception as error:
+        if not is_outage(error):
+            raise
+        away = released(pinned, error_class="NoDatabase", message=storable(str(error))[:LONGEST_MESSAGE])
+        return replace(away, state=ItemState.BACKING_OFF, wait_seconds=handlers.moment())
     wait = answer.at if isinstance(answer, Wait) else None
     state = ItemState.SUCCEEDED
     if isinstance(answer, Wait):
@@ -182,7 +194,8 @@ def _ctx(pinned: Pinned, usage: Usage) -> Ctx:
 
 def _validate(definition: Workflow, pinned: Pinned, texts: Texts, usage: Usage) -> tuple[str, str]:
     """The workflow's own validation as a checkpoint: the list of problems, empty when there are none."""
-    return encode(PROBLEMS, problems_of(definition, _ctx(pinned, usage), _input_text(pinned.claim, texts)))
+    text = handlers.patiently(lambda: _input_text(pinned.claim, texts))
+    return encode(PROBLEMS, handlers.call(problems_of, definition, _ctx(pinned, usage), text))
 
 
 def _arguments(step: Step, pinned: Pinned, texts: Texts) -> dict[str, Any]:

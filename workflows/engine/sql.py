@@ -153,7 +153,7 @@ AS d(id, claim_no, number, error_class, error_message, trace, answer, route, tok
 JOIN workflows_workitem i ON i.id = d.id
 WHERE NOT EXISTS (SELECT FROM workflows_attempt a
                   WHERE a.item_id = d.id AND a.claim_no = d.claim_no AND a.worker_name = %(name)s::text
-                    AND a.outcome NOT IN ('lease lost', 'worker died'))
+                    AND a.outcome NOT IN ('lease lost', 'worker died', 'timed out'))
 """
 """Once for each result; what a takeover wrote in the worker's name about the same claim is another fact."""
 

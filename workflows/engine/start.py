@@ -1,26 +1,29 @@
 """How an engine comes to run in every q2 worker process, and how it ends with it.
 
 q2's worker-start signal starts it; its threads outlive nothing: they stop when the cluster says so through the pipe
-(`qcluster`), when the process's main thread has ended, when the parent is gone, or on SIGTERM. Nothing runs in q2's
-own tasks: their time-out strikes anywhere in the main thread.
+(`qcluster`), when the process's main thread has ended, when the parent is gone, on SIGTERM, or when the process has
+become unfit (`watch.py`). Nothing runs in q2's own tasks: their time-out strikes anywhere in the main thread.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import select
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 
-import psycopg
 from django.conf import settings
 from django.db import connections
 from django_q.signals import post_spawn
 
-from workflows.engine.engine import Engine
+from workflows.engine import watch
+from workflows.engine.connections import guard_against_forks
+from workflows.engine.engine import STOP_SECONDS, Engine
 
 log = logging.getLogger(__name__)
 _engine: Engine | None = None
@@ -68,7 +71,16 @@ def start_engine() -> None:
 def _worker_spawned(sender: object, **_: object) -> None:
     connections.close_all()  # a forked child must not share its parent's sessions
     signal.signal(signal.SIGTERM, _on_sigterm)
+    guard_against_forks()
+    os.register_at_fork(after_in_child=_be_nobody)
+    faulthandler.enable()
+    watch.limit_memory()
     start_engine()
+
+
+def _be_nobody() -> None:
+    """In a child that a handler forked: SIGTERM ends it, and does not run our way of stopping in a copy of us."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _on_sigterm(_signum: int, _frame: FrameType | None) -> None:
@@ -80,21 +92,38 @@ def _on_sigterm(_signum: int, _frame: FrameType | None) -> None:
 def _watch(engine: Engine, parent: int) -> None:
     ended = threading.Event()
 
-    def over() -> bool:
+    def told() -> bool:
         orphaned = os.getppid() != parent or not threading.main_thread().is_alive()
-        return engine.stopping or orphaned or _stop_announced()
+        return orphaned or _stop_announced()
 
-    while not over():
+    while not (engine.stopping or told()):
         try:
             engine.start_threads()
             break
-        except psycopg.Error as error:
-            log.warning("the engine waits for the database: %s", " ".join(str(error).split())[:200])
+        except Exception as error:
+            log.warning("the engine cannot start yet: %s", " ".join(str(error).split())[:200])
             ended.wait(1.0)
-    while not over():
-        ended.wait(0.1)
-    engine.request_stop()
     if engine.worker_id:
-        engine.join()
-    if threading.main_thread().is_alive():
-        os._exit(0)  # q2's loop may wait for ever on a queue whose lock a killed sibling took with it
+        _serve(engine, told, ended)
+    # Not by returning: threads that handlers left would keep the process, and so would q2's loop, which may wait
+    # for ever on a queue whose lock a killed sibling took with it.
+    watch.flush()
+    os._exit(0)
+
+
+def _serve(engine: Engine, told: Callable[[], bool], ended: threading.Event) -> None:
+    """Until told to stop, or unfit; then until everything that could be recorded is."""
+    watching = watch.Watch(engine)
+    unfit = None
+    while not (engine.stopping or told() or unfit):
+        ended.wait(0.1)
+        unfit = watching.look()
+    if unfit is not None:
+        log.warning("worker %s ends, and another one takes its place: %s", engine.name, unfit.why)
+        watch.end_within(watch.UNFIT_SECONDS + 5)
+        engine.request_stop(seconds=watch.UNFIT_SECONDS, sign_off=not unfit.blames_what_runs)
+        while not (engine.committer_has_left() or told()):
+            ended.wait(0.1)
+    watch.end_within(STOP_SECONDS + 5)
+    engine.request_stop()
+    engine.join()
