@@ -15,6 +15,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from access.doors import BUSY
 from access.refusals import Refused, status_of
+from workflows.actions.keep_file import FileTooLarge
 from workflows.actions.submit import ReferenceTaken
 from workflows.authoring import Problem
 from workflows.registry import NoSuchWorkflow
@@ -80,6 +81,8 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
             return problem(422, "Nothing was submitted: see errors.", errors=error.problems)
         case ReferenceTaken():
             return problem(409, str(error), job=_job_url(request, error.job_id))
+        case FileTooLarge():
+            return problem(413, str(error))
         case Refused():
             return problem(status_of(error), str(error))
         case OperationalError() if getattr(error.__cause__, "sqlstate", None) in BUSY:
@@ -89,7 +92,7 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
         case NoSuchWorkflow():
             return problem(404, str(error))
         case RequestDataTooBig():
-            return problem(413, f"A body may hold {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes.")
+            return problem(413, _limits())
         case AuthenticationError():
             return problem(401, "Sign in; the API takes the session of the console.")
         case HttpError():
@@ -98,6 +101,11 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
             return problem(404, "There is nothing at this address.")
         case _:
             return problem(400, str(error))
+
+
+def _limits() -> str:
+    body, file = settings.DATA_UPLOAD_MAX_MEMORY_SIZE, settings.COUNTERFOIL_LARGEST_FILE
+    return f"A body may hold {body:,} bytes, and a file in a form {file:,}."
 
 
 def _plain(error: HttpError) -> str:

@@ -162,7 +162,14 @@ CONTENT_SECURITY_POLICY = {
 
 # --- input limits -----------------------------------------------------------------------------------------------
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
-"""Bytes of one request body; a larger one answers 413."""
+"""Bytes of one request body, files left out; a larger one answers 413."""
+
+COUNTERFOIL_LARGEST_FILE = int(os.environ.get("COUNTERFOIL_LARGEST_FILE", "20000000"))
+FILE_UPLOAD_HANDLERS = [
+    "web.uploads.WithinLimit",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 
 # --- the rest ---------------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en-gb"

@@ -10,6 +10,7 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/jobs/", jobs.jobs, name="jobs"),
     path("t/<slug:slug>/jobs/<int:job_id>/", job.job, name="job"),
     path("t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/", job.item, name="item"),
+    path("t/<slug:slug>/jobs/<int:job_id>/files/<str:digest>/", job.job_file, name="job-file"),
     path("t/<slug:slug>/jobs/<int:job_id>/input.json", job.job_input, name="job-input"),
     path("t/<slug:slug>/jobs/<int:job_id>/journal/", job.journal_page, name="job-journal"),
     path("t/<slug:slug>/jobs/<int:job_id>/journal.json", job.journal_export, name="job-journal-export"),

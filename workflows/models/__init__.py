@@ -1,6 +1,7 @@
 """RECEIVED … PROPOSED: jobs, their journal, and the work that their steps are."""
 
 from workflows.kinds import AttemptOutcome, Fate, StageKind
+from workflows.models.files import JobFile, StoredFile
 from workflows.models.jobs import Job, JournalEntry
 from workflows.models.limits import Limit, LimitTerms, SharedLimit
 from workflows.models.revisions import KnownRevision
@@ -39,6 +40,7 @@ __all__ = [
     "Fate",
     "ItemInput",
     "Job",
+    "JobFile",
     "JobSpending",
     "JournalEntry",
     "KnownRevision",
@@ -51,6 +53,7 @@ __all__ = [
     "SpendingReview",
     "Stage",
     "StageKind",
+    "StoredFile",
     "WorkItem",
     "Worker",
 ]
