@@ -48,6 +48,7 @@ def _nav(request: HttpRequest, slug: str) -> list[Room]:
         Room("Reconcile", link("cases", slug), "r", counts.open_cases() or None),
         Room("Jobs", link("jobs", slug), "j"),
         Room("Receivers", link("receivers", slug), "v"),
+        Room("Limits", link("limits", slug), "l"),
     ]
     here = request.path
     home = rooms[0].url
