@@ -15,7 +15,7 @@ from access import authority
 from access.doors import find_tenant
 from access.models import Tenant
 from access.tenancy import reading
-from api import problems
+from api import events, problems
 from workflows import hooks, registry, submissions
 from workflows.actions.submit import LONGEST_KEY, submit_job
 from workflows.compensation.plan import progress_of
@@ -27,6 +27,7 @@ api = NinjaAPI(
     title="Counterfoil", version="1", urls_namespace="api", auth=django_auth, docs_url=None, openapi_url=None
 )
 problems.install(api)
+api.add_router("", events.router)
 
 
 @api.post("/t/{slug}/workflows/{name}/jobs", url_name="submit")

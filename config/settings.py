@@ -116,7 +116,7 @@ COUNTERFOIL_WORKFLOWS = [
     ).split(",")
     if w.strip()
 ]
-COUNTERFOIL_EVENTS_KEPT = int(os.environ.get("COUNTERFOIL_EVENTS_KEPT", "1000"))
+COUNTERFOIL_UNUSED_EVENTS = int(os.environ.get("COUNTERFOIL_UNUSED_EVENTS", "1000"))
 """Events that one source may have sent in vain before no more are taken that nobody waits for."""
 COUNTERFOIL_COST_CURRENCY = os.environ.get("COUNTERFOIL_COST_CURRENCY", "USD")
 COUNTERFOIL_PRICES = os.environ.get(
