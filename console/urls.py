@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from console.views import changing, front, job, jobs, limits, receivers, submit
+from console.views import changing, costs, front, job, jobs, limits, receivers, submit
 
 urlpatterns: list[URLPattern] = [
     path("", front.front, name="front"),
@@ -22,6 +22,8 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/limits/", limits.limits, name="limits"),
     path("t/<slug:slug>/limits/set/", limits.edit, name="limit-edit"),
     path("t/<slug:slug>/limits/drop/", limits.drop, name="limit-drop"),
+    path("t/<slug:slug>/cost/", costs.costs, name="costs"),
+    path("t/<slug:slug>/cost.csv", costs.costs_file, name="costs-file"),
     path("t/<slug:slug>/receivers/", receivers.receivers, name="receivers"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/pause/", receivers.pause, name="receiver-pause"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/resume/", receivers.resume, name="receiver-resume"),
