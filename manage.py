@@ -45,6 +45,8 @@ def main() -> int:
 
 def _needs_database(arguments: list[str]) -> bool:
     command = next((a for a in arguments if not a.startswith("-")), "help")
+    if command == "check" and any(a.startswith("--database") for a in arguments):
+        return True
     return command not in WITHOUT_DATABASE and not {"-h", "--help", "--version"} & set(arguments)
 
 

@@ -201,6 +201,7 @@ def _exempt_grants() -> str:
     ]
     lines.append(f"GRANT SELECT ON django_migrations TO {APP};")
     lines.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON workflows_worker TO {ENGINE};")
+    lines.append(f"GRANT SELECT, INSERT, UPDATE ON workflows_knownrevision TO {ENGINE};")
     lines.append(f"GRANT SELECT, UPDATE ON workflows_sharedlimit TO {ENGINE};")
     lines.append(f"GRANT SELECT, INSERT, UPDATE ON workflows_costbook TO {ENGINE};")
     lines.append(f"GRANT SELECT ON access_tenant TO {ENGINE}, {JOURNAL};")

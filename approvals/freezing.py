@@ -36,11 +36,12 @@ class _Plan:
 def freeze(job: Job, draft_json: str, now: datetime) -> None:
     """Freeze a proposal from a draft and ask for its approval (or note that the policy waives it).
 
-    The job is VALIDATED and locked, the tenant's scope is set. A draft that cannot be frozen raises nothing.
+    The job is VALIDATED and locked, the tenant's scope is set. A draft that cannot be frozen raises nothing; a
+    process that lacks the job's revision cannot say, and raises RevisionMissing.
     """
     try:
         plan = _plan(job, draft_json, now)
-    except (NotFrozen, canonical.NotCanonical, rendering.CannotRender, registry.RevisionMissing) as refused:
+    except (NotFrozen, canonical.NotCanonical, rendering.CannotRender) as refused:
         evidence = {
             "why": str(refused)[:1000],
             "draft": canonical.sha256(draft_json.encode("utf-8", "replace")),

@@ -109,6 +109,8 @@ Q_CLUSTER: dict[str, Any] = {
 COUNTERFOIL_SLOTS = int(os.environ.get("COUNTERFOIL_SLOTS", "8"))
 COUNTERFOIL_WORKER_MEMORY_MB = int(os.environ.get("COUNTERFOIL_WORKER_MEMORY_MB", "2048"))
 COUNTERFOIL_LEASE_SECONDS = float(os.environ.get("COUNTERFOIL_LEASE_SECONDS", "30"))
+COUNTERFOIL_REVISION_GRACE_SECONDS = float(os.environ.get("COUNTERFOIL_REVISION_GRACE_SECONDS", "60"))
+"""How long no worker may have had a job's revision before the job is held, with a case."""
 COUNTERFOIL_WORKFLOWS = [
     w.strip()
     for w in os.environ.get(
@@ -116,7 +118,7 @@ COUNTERFOIL_WORKFLOWS = [
     ).split(",")
     if w.strip()
 ]
-COUNTERFOIL_UNUSED_EVENTS = int(os.environ.get("COUNTERFOIL_UNUSED_EVENTS", "1000"))
+COUNTERFOIL_EVENTS_KEPT = int(os.environ.get("COUNTERFOIL_EVENTS_KEPT", "1000"))
 """Events that one source may have sent in vain before no more are taken that nobody waits for."""
 COUNTERFOIL_COST_CURRENCY = os.environ.get("COUNTERFOIL_COST_CURRENCY", "USD")
 COUNTERFOIL_PRICES = os.environ.get(
@@ -162,14 +164,7 @@ CONTENT_SECURITY_POLICY = {
 
 # --- input limits -----------------------------------------------------------------------------------------------
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
-"""Bytes of one request body, files left out; a larger one answers 413."""
-
-COUNTERFOIL_LARGEST_FILE = int(os.environ.get("COUNTERFOIL_LARGEST_FILE", "20000000"))
-FILE_UPLOAD_HANDLERS = [
-    "web.uploads.WithinLimit",
-    "django.core.files.uploadhandler.MemoryFileUploadHandler",
-    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
-]
+"""Bytes of one request body; a larger one answers 413."""
 
 # --- the rest ---------------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en-gb"

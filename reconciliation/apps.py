@@ -16,6 +16,7 @@ class ReconciliationConfig(AppConfig):
             ("retry.exhausted", listening.item_stopped),
             ("item.refused", listening.item_stopped),
             ("revision.missing", listening.revision_missing),
+            ("revision.returned", listening.revision_returned),
             ("deadline.passed", listening.deadline_passed),
             ("proposal.refused", listening.proposal_refused),
             ("proposal.expired", listening.proposal_expired),

@@ -171,7 +171,9 @@ def repropose(s: Situation) -> str:
 
 
 def release(s: Situation) -> str:
-    """A job that is held."""
+    """A job that is held, and whose revision a worker has by now: else it would be held again."""
+    if s.without_revision:
+        return f"No worker has revision {s.job.revision} of {s.job.workflow}. Deploy it: the job then goes on by itself."
     return "" if s.job.held_at is not None else f"{s.job.label} is not held (any more)."
 
 

@@ -223,6 +223,11 @@ def given_up(happened: Happened) -> None:
     _close(happened, _END_WITH_THE_JOB, "given up")
 
 
+def revision_returned(happened: Happened) -> None:
+    """A worker has the revision (again), and the job goes on."""
+    _close(happened, (CaseKind.REVISION_MISSING,), "the revision is deployed")
+
+
 def released(happened: Happened) -> None:
     """The hold was lifted."""
     _close(happened, (CaseKind.REVISION_MISSING, CaseKind.DEADLINE_PASSED), "released")

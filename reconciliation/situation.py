@@ -22,7 +22,8 @@ from dispatch.outcomes import safe_until
 from dispatch.states import OperationState
 from reconciliation.models import Case, Evidence, EvidenceKind, ResolutionRequest
 from reconciliation.reviewing import operations_of
-from workflows.models import Job, Worker, WorkItem
+from workflows import known
+from workflows.models import HeldFor, Job, Worker, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
 
 
@@ -106,6 +107,9 @@ class Situation:
     unsent: tuple[Operation, ...]
     """What is prepared and never left, of the job's latest proposal."""
 
+    without_revision: bool
+    """Whether the job is held for a revision that no worker has."""
+
     unreachable: bool
     """Whether one of those waits behind an operation that stopped, so that it could never be its turn."""
 
@@ -142,6 +146,7 @@ def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situ
         request=request.first(),
         statements=tuple(statements.order_by("pk")),
         unsent=tuple(o for o in siblings if o.state == OperationState.PREPARED),
+        without_revision=job.held_for == HeldFor.REVISION and not known.has_worker(job),
         unreachable=_unreachable(siblings),
         clock=database_clock(),
     )

@@ -141,7 +141,7 @@ RULES: dict[VerbName, _Rule] = {
         _never,
     ),
     VerbName.RELEASE: _Rule(
-        "Lift the hold", _says("Lets workers claim the job again. One of them must have its revision."), guards.release,
+        "Lift the hold", _says("Lets workers claim the job again, where one of them has its revision."), guards.release,
         _never,
     ),
     VerbName.RECORD_OUTCOME: _Rule("Record the outcome", _by_kind, guards.nothing, _never),

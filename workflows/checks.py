@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from babel.numbers import list_currencies
 from django.conf import settings
-from django.core.checks import WARNING, CheckMessage, Error, register
+from django.core.checks import WARNING, CheckMessage, Error, Tags, register
+from django.db import DataError, ProgrammingError
 
-from workflows import pricing, registry
+from workflows import known, pricing, registry
 
 
 @register()
@@ -56,3 +58,26 @@ def prices_are_clear(**_: Any) -> list[CheckMessage]:
         said = f"COUNTERFOIL_COST_CURRENCY: {settings.COUNTERFOIL_COST_CURRENCY!r} is no currency; give three letters, such as EUR."
         wrong.append(Error(said, id="counterfoil.E004"))
     return wrong
+
+
+@register()
+def revisions_are_clear(**_: Any) -> list[CheckMessage]:
+    """One definition a revision, and one revision that new jobs take."""
+    wrong: list[CheckMessage] = [Error(str(t), id="counterfoil.E005") for t in registry.workflows().twice]
+    for name in sorted({name for name, _ in registry.workflows()}):
+        try:
+            registry.current(name)
+        except registry.NoCurrentRevision as unclear:
+            wrong.append(Error(str(unclear), id="counterfoil.E006"))
+    return wrong
+
+
+@register(Tags.database)
+def definitions_stay_what_they_are(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """What was deployed under a revision is still that. Asked wherever a database may be: at every start."""
+    if not databases:
+        return []
+    try:
+        return [Error(sentence, id="counterfoil.E007") for sentence in known.changed()]
+    except (ProgrammingError, DataError):  # no table, no role: nothing has been deployed here yet
+        return []

@@ -27,6 +27,8 @@ class Claim:
     worker_name: str
     lane_id: int
     limit_name: str = ""
+    apart_for: int = 0
+    """The known revision whose lane it was claimed from; 0: one that everybody looks at."""
     deaths: int = 0
     patient: bool = False
     """Whether its stage may go on before each of its items has come to an end."""

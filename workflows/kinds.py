@@ -11,6 +11,7 @@ class StageKind(models.TextChoices):
     EACH = "each"
     PROPOSE = "propose"
     MACHINE = "machine"
+    SET_ASIDE = "set aside"  # what an earlier revision had done and a migration did not keep
 
 
 class AttemptOutcome(models.TextChoices):

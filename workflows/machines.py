@@ -72,7 +72,7 @@ SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL THEN l.id 
   CASE WHEN %(at)s::timestamptz IS NULL THEN %(ready)s ELSE %(backing_off)s END, 0, %(limit)s, 0, %(at)s
 FROM workflows_job j
 JOIN workflows_stage s ON s.job_id = j.id AND s.name = %(machine)s
-JOIN workflows_lane l ON l.tenant_id = j.tenant_id AND l.name = ''
+JOIN workflows_lane l ON l.tenant_id = j.tenant_id AND l.name = '' AND l.revision_id IS NULL
 CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k(key, place)
 WHERE j.id = %(job)s
 ORDER BY k.place

@@ -32,6 +32,10 @@ class RevisionMissing(Exception):
     """The workflow is known, but not in the revision or configuration that the job pinned."""
 
 
+class NoCurrentRevision(Exception):
+    """Several revisions are loaded, and not exactly one of them says that new jobs take it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unusable:
     """Something that should have given workflows and did not, or not all of them. `why` is a sentence."""
@@ -44,12 +48,13 @@ class Unusable:
 
 
 class Installed(dict[tuple[str, str], Workflow]):
-    """Every workflow by (name, revision), and what could not be used."""
+    """Every workflow by (name, revision), what could not be used, and what is defined twice: no process starts so."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sources: dict[tuple[str, str], str] = {}
         self.unusable: list[Unusable] = []
+        self.twice: list[Unusable] = []
 
 
 @cache
@@ -72,13 +77,21 @@ def digests() -> dict[tuple[str, str], str]:
 
 
 def current(name: str) -> Workflow:
-    """The newest revision of a workflow; new jobs pin it."""
+    """The revision of a workflow that new jobs pin: the only one, or the one that says `current=True`.
+
+    Raises NoSuchWorkflow; NoCurrentRevision, with which no process starts.
+    """
     found = [w for (n, _), w in workflows().items() if n == name]
     if not found:
         names = ", ".join(sorted({n for n, _ in workflows()})) or "none"
         lost = " Some packages of workflows could not be loaded." if workflows().unusable else ""
         raise NoSuchWorkflow(f'There is no workflow "{name}" here. Installed: {names}.{lost}')
-    return found[-1]
+    marked = found if len(found) == 1 else [w for w in found if w.current]
+    if len(marked) != 1:
+        revisions = " and ".join(w.revision for w in (marked or found))
+        said = "each say current=True" if marked else "are loaded, and none says current=True"
+        raise NoCurrentRevision(f"{name}: revisions {revisions} {said}. New jobs take one: mark that one.")
+    return marked[0]
 
 
 def pinned(name: str, revision: str, digest: str) -> Workflow:
@@ -87,9 +100,15 @@ def pinned(name: str, revision: str, digest: str) -> Workflow:
     if workflow is None:
         lost = "".join(f" Not loaded: {u}" for u in workflows().unusable)
         raise RevisionMissing(f"{name} revision {revision} is not deployed here.{lost}")
-    if digests()[name, revision] != digest:
+    if not runs(workflow, digest):
         raise RevisionMissing(f"{name} revision {revision} is deployed here with another configuration.")
     return workflow
+
+
+def runs(workflow: Workflow, digest: str) -> bool:
+    """Whether jobs that pinned this digest under the workflow's revision go on with it as it is here."""
+    own = digests()[workflow.name, workflow.revision]
+    return digest == own or digest.startswith(workflow.compatible_with)
 
 
 def _sources() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -123,8 +142,9 @@ def _take(found: Installed, source: str, defined: list[Workflow]) -> None:
             found[key], found.sources[key] = workflow, source
         elif found[key] is not workflow:
             first = found.sources[key]
-            why = f"it defines {told}, which is taken from {first[0].lower()}{first[1:]}."
-            found.unusable.append(Unusable(source, why))
+            where = "earlier" if first == source else f"by {first[0].lower()}{first[1:]}"
+            why = f"it defines {told}, which is defined {where}. Give one of the two another revision."
+            found.twice.append(Unusable(source, why))
 
 
 def _why(error: BaseException) -> str:

@@ -46,10 +46,12 @@ def lane_of(tenant_id: int, limit: str = "") -> int:
     """A tenant's lane for what stands under a named limit (or none), made with its first work."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO workflows_lane (tenant_id, name) VALUES (%s, %s) ON CONFLICT (tenant_id, name) DO NOTHING",
+            "INSERT INTO workflows_lane (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
             [tenant_id, limit],
         )
-    return Lane.objects.values_list("pk", flat=True).get(tenant_id=tenant_id, name=limit)
+    return Lane.objects.values_list("pk", flat=True).get(
+        tenant_id=tenant_id, name=limit, revision__isnull=True
+    )
 
 
 def _single(

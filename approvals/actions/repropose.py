@@ -12,7 +12,7 @@ from access.roles import Role
 from access.tenancy import acting
 from approvals.freezing import freeze, proposed_draft
 from approvals.models import Proposal
-from workflows import journal
+from workflows import journal, registry
 from workflows.locks import lock_job
 from workflows.models import Job, JournalEntry
 from workflows.states import JobState
@@ -51,7 +51,12 @@ def repropose_job(*, tenant_id: int, job_id: int, person_id: int, now: datetime)
         earlier = Proposal.objects.filter(job=job).order_by("-number").first()
         evidence = {"draft": digest, "earlier": None if earlier is None else earlier.number}
         journal.record(job=job, event="proposal.again_asked", actor=actor, evidence=evidence)
-        freeze(job, text, now)
+        try:
+            freeze(job, text, now)
+        except registry.RevisionMissing as missing:
+            raise NothingToRepropose(
+                f"{missing} Deploy it to propose again, or migrate the job."
+            ) from missing
         made = Proposal.objects.filter(job=job, closed_at__isnull=True).first()
         refused = "" if made is not None else _why_refused(job)
         return Reproposed(job.pk, job.state, None if made is None else made.pk, refused)

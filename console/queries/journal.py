@@ -36,6 +36,7 @@ SENTENCES = {
     "retry.exhausted": "A step used up its attempts.",
     "deadline.passed": "The job was not prepared by its deadline; it is held.",
     "revision.missing": "The revision of the workflow is not deployed.",
+    "revision.returned": "A worker has the revision; the hold was lifted.",
     "compensation.due": "What its steps made is to be undone.",
     "compensation.blocked": "Nothing can be undone yet: {why}",
     "compensation.resumed": "Undoing goes on: the revision is deployed again.",

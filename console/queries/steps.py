@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
-from django.db.models import Count, Max, Min, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Max, Min, Q, Sum
 
 from console import words
 from console.queries.fans import Fan, fans_of
 from console.queries.standing import Sign
 from workflows.authoring import Workflow
-from workflows.costs.spent import NOTHING, Line, Spent, StageUse, spent_by, uses_of
-from workflows.models import Attempt, Job, Stage, StageKind, WorkItem
+from workflows.models import Attempt, AttemptOutcome, Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, STUCK_ITEM_STATES, ItemState
 
 LISTED = 100
+_RAN = Q(
+    outcome__in=[o for o in AttemptOutcome if o not in (AttemptOutcome.WAITING, AttemptOutcome.RELEASED)]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Step:
     attempts: int = 0
     route: str = ""
     took: timedelta | None = None
-    spent: Spent = NOTHING
+    cost: Decimal | None = None
     here: bool = False
     stage_id: int = 0
 
@@ -46,7 +48,7 @@ class ItemRow:
     name: str
     sign: Sign
     attempts: tuple[Attempt, ...]
-    spent: Spent
+    cost: Decimal | None
     took: timedelta | None
 
     @property
@@ -56,31 +58,13 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a job cost, by what became of it. The widths are shares of 300."""
+    """What a job's attempts cost: useful, and on attempts that gave no result."""
 
-    line: Line
-    failed_attempts: int
-    kept_width: str
-    failed_width: str
-    refused_width: str
-    refused_x: str
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What the items of one stage tell together: how many are in which state, and how they ran."""
-
-    states: dict[int, int]
-    attempts: int = 0
-    began: datetime | None = None
-    ended: datetime | None = None
-
-    @property
-    def took(self) -> timedelta | None:
-        return self.ended - self.began if self.began and self.ended else None
-
-
-NO_ITEMS = Figures({})
+    total: Decimal | None
+    useless: Decimal | None
+    useless_attempts: int
+    useful_width: str
+    useless_width: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,70 +82,78 @@ class Work:
 
 
 def work_of(job: Job) -> Work:
-    """Stages, items and attempts of one job. Eight queries at most, none of which reads every attempt."""
+    """Stages, items and attempts of one job. Seven queries at most."""
     definition = words.definition_of(job.workflow, job.revision)
     stages = list(Stage.objects.filter(job=job).exclude(kind=StageKind.MACHINE).order_by("ordinal", "pk"))
+    counts = _counts(job)
     figures = _figures(job)
-    counts = {stage.pk: figures.get(stage.pk, NO_ITEMS).states for stage in stages}
-    uses = uses_of(job.pk)
-    steps = _steps(job, definition, stages, figures, uses)
+    steps = _steps(job, definition, stages, counts, figures)
+    items = _items(job)
+    costs, took = _costs(figures), _took(figures.values())
     return Work(
         steps=tuple(steps),
         done=sum(1 for s in steps if s.sign.code == "SUCCEEDED"),
         fans=tuple(fans_of(definition, stages, counts)),
-        items=tuple(_item_rows(_items(job), definition)),
+        items=tuple(_item_rows(items, definition)),
         items_total=sum(sum(c.values()) for c in counts.values()),
-        costs=_costs(job, uses),
-        took=_took(figures.values()),
+        costs=costs,
+        took=took,
         stopped=sum(c.get(s.number, 0) for c in counts.values() for s in STUCK_ITEM_STATES),
     )
 
 
-def _figures(job: Job) -> dict[int, Figures]:
+def _counts(job: Job) -> dict[int, dict[int, int]]:
+    found: dict[int, dict[int, int]] = defaultdict(dict)
     rows = (
         WorkItem.objects.filter(job=job)
         .exclude(stage__kind=StageKind.MACHINE)
         .values_list("stage", "state")
+        .annotate(n=Count("pk"))
+        .order_by()
+    )
+    for stage, state, count in rows:
+        found[stage][state] = count
+    return found
+
+
+def _figures(job: Job) -> dict[int, dict[str, Any]]:
+    rows = (
+        Attempt.objects.filter(_RAN, item__job=job)
+        .exclude(item__stage__kind=StageKind.MACHINE)
+        .values("item__stage")
         .annotate(
-            n=Count("pk"),
-            tried=Sum("attempts"),
-            began=Min(Coalesce("first_started_at", "started_at")),
-            ended=Max(Coalesce("finished_at", "started_at")),
+            attempts=Count("pk"),
+            began=Min("started_at"),
+            ended=Max("ended_at"),
+            route=Max("route"),
+            spent=Sum("cost"),
+            useless=Sum("cost", filter=~Q(outcome=AttemptOutcome.SUCCEEDED), default=Decimal(0)),
+            useless_attempts=Count("pk", filter=~Q(outcome=AttemptOutcome.SUCCEEDED)),
         )
         .order_by()
     )
-    found: dict[int, Figures] = {}
-    for stage, state, count, tried, began, ended in rows:
-        before = found.get(stage, NO_ITEMS)
-        found[stage] = Figures(
-            states={**before.states, state: count},
-            attempts=before.attempts + tried,
-            began=min((t for t in (before.began, began) if t), default=None),
-            ended=max((t for t in (before.ended, ended) if t), default=None),
-        )
-    return found
+    return {row["item__stage"]: dict(row) for row in rows}
 
 
 def _steps(
     job: Job,
     definition: Workflow | None,
     stages: Sequence[Stage],
-    figures: dict[int, Figures],
-    uses: Sequence[StageUse],
+    counts: dict[int, dict[int, int]],
+    figures: dict[int, dict[str, Any]],
 ) -> list[Step]:
     steps = []
     for stage in stages:
-        row = figures.get(stage.pk, NO_ITEMS)
-        used = [u for u in uses if u.stage_id == stage.pk]
+        row = figures.get(stage.pk, {})
         steps.append(
             Step(
                 number=stage.ordinal + 1,
                 title=words.stage_title(definition, stage.name),
-                sign=_stage_sign(job, stage, row.states),
-                attempts=row.attempts,
-                route=", ".join(sorted({u.route for u in used})),
-                took=row.took,
-                spent=sum((u.spent for u in used), NOTHING),
+                sign=_stage_sign(job, stage, counts[stage.pk]),
+                attempts=row.get("attempts", 0),
+                route=row.get("route", ""),
+                took=row["ended"] - row["began"] if row else None,
+                cost=words.as_cost(row.get("spent")),
                 here=stage.closed_at is None and job.state not in ENDED,
                 stage_id=stage.pk,
             )
@@ -241,27 +233,28 @@ def item_row(item: WorkItem, attempts: tuple[Attempt, ...], definition: Workflow
             "exhausted" if item.state_name is ItemState.REFUSED else "",
         ),
         attempts=attempts,
-        spent=sum((Spent(a.cost, a.unpriced, a.tokens_in, a.tokens_out) for a in attempts), NOTHING),
+        cost=words.as_cost(sum((a.cost for a in attempts), Decimal(0))),
         took=sum(took, timedelta()) if took else None,
     )
 
 
-def _costs(job: Job, uses: Sequence[StageUse]) -> Costs:
-    line = spent_by(job, uses)
-    whole = line.total.cost or Decimal(1)
-    kept, failed, refused = (of.cost / whole * 300 for of in (line.kept, line.failed, line.refused))
+def _costs(figures: dict[int, dict[str, Any]]) -> Costs:
+    total = sum((row["spent"] for row in figures.values()), Decimal(0))
+    useless = sum((row["useless"] for row in figures.values()), Decimal(0))
+    share = useless / total * 300 if total else Decimal(0)
     return Costs(
-        line=line,
-        failed_attempts=sum(u.attempts for u in uses if not u.gave_result),
-        kept_width=f"{kept:.1f}",
-        failed_width=f"{failed:.1f}",
-        refused_width=f"{refused:.1f}",
-        refused_x=f"{kept + failed:.1f}",
+        total=words.as_cost(total),
+        useless=words.as_cost(useless),
+        useless_attempts=sum(row["useless_attempts"] for row in figures.values() if row["useless"]),
+        useful_width=f"{300 - share if total else 0:.1f}",
+        useless_width=f"{share:.1f}",
     )
 
 
-def _took(figures: Iterable[Figures]) -> timedelta | None:
-    found = [f for f in figures if f.began and f.ended]
+def _took(rows: Any) -> timedelta | None:
+    found = list(rows)
     if not found:
         return None
-    return max(f.ended for f in found if f.ended) - min(f.began for f in found if f.began)
+    began: datetime = min(row["began"] for row in found)
+    ended: datetime = max(row["ended"] for row in found)
+    return ended - began

@@ -80,7 +80,7 @@ def test_every_outcome_of_an_attempt_and_kind_of_case_is_named() -> None:
 
 def test_every_environment_variable_is_described_and_no_other() -> None:
     families = {name for name in first_column("docs/settings.md") if name.endswith("…")}
-    assert families == {"COUNTERFOIL_RECEIVER_…", "COUNTERFOIL_EVENTS_…"}
+    assert families == {"COUNTERFOIL_RECEIVER_…"}
     assert first_column("docs/settings.md") - families == set(scanning.variables())
 
 
@@ -97,6 +97,7 @@ def test_events_that_open_a_case_say_so() -> None:
         "proposed_again",
         "approved",
         "compensation_went_on",
+        "revision_returned",
         "compensation_ended",
         *("item_corrected", "item_skipped", "stage_closed"),
     }

@@ -58,6 +58,8 @@ def engine(transactional_db: None) -> Iterator[Engine]:
 def keep(tenant: Tenant, submitter: Person, settings: Any, tmp_path: Path) -> Keep:
     """Submits a job: `keep(parts=3, fails=True, slow=[])`."""
     settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.compensated"]
+    registry.workflows.cache_clear()
+    registry.digests.cache_clear()
     operator, admin = make_person(tenant, Role.OPERATOR), make_person(tenant, Role.ADMIN)
 
     def submit(**value: Any) -> Kept:

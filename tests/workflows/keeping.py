@@ -82,6 +82,11 @@ class Kept:
             rows = WorkItem.objects.filter(job_id=self.job_id, stage__name=stage).order_by("ordinal")
             return [i.state_name for i in rows]
 
+    def item_id(self, stage: str, number: int) -> int:
+        with reading(self.tenant.pk):
+            items = WorkItem.objects.filter(job_id=self.job_id, stage__name=stage, ordinal=number)
+            return int(items.values_list("pk", flat=True).get())
+
     def standing(self) -> Standing | None:
         with reading(self.tenant.pk):
             return plan.standing_of(Job.objects.get(pk=self.job_id))

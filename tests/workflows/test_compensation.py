@@ -74,9 +74,8 @@ def test_each_result_is_undone_under_a_key_of_its_own_and_knows_the_one_it_was_m
     kept.give_up()
     kept.wait(Standing.FINISHED)
     keys = [key for name in ("note", "part-2", "part-1", "shelf") for key in kept.asked(name)]
-    assert keys == [
-        f"test-keeping-{kept.job_id}-{made}-undo-1" for made in ("note-1", "part-2", "part-1", "shelf-1")
-    ]
+    made = [kept.item_id(stage, n) for stage, n in (("note", 1), ("part", 2), ("part", 1), ("shelf", 1))]
+    assert keys == [f"test-keeping-{kept.job_id}-{item}-undo-1" for item in made]
 
 
 def test_nothing_is_due_where_nothing_was_made(keep: Keep) -> None:
@@ -184,7 +183,7 @@ def test_late_result_of_a_cancelled_item_is_waited_for_and_undone(engine: Engine
     assert kept.took() == ["part-3", "part-2", "part-2-late", "part-1", "shelf"]
     assert kept.items("part") == [ItemState.COMPENSATED] * 3
     assert [line for line in kept.lines if "without a result" in line] == [
-        f"undo part-2 without a result test-keeping-{kept.job_id}-part-2-undo-1"
+        f"undo part-2 without a result test-keeping-{kept.job_id}-{kept.item_id('part', 2)}-undo-1"
     ]
 
 

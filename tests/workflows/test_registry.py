@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 
 from tests.workflows.packages import install, source
 from workflows import registry
@@ -107,16 +108,34 @@ def test_an_entry_point_that_is_neither_module_nor_workflow_is_told(folder: Path
     ]
 
 
-def test_of_two_packages_with_the_same_workflow_the_first_by_name_is_taken_and_the_other_told(
-    folder: Path,
-) -> None:
+def test_two_packages_with_the_same_workflow_and_revision_are_refused_at_every_start(folder: Path) -> None:
     install(folder, "beta", source("wishes", title="From beta"))
     install(folder, "alpha", source("wishes", title="From alpha"))
+    sentence = (
+        r"\(counterfoil\.E005\) The package beta 1\.2 \(beta\): it defines wishes revision 1, which is defined by"
+        r" the package alpha 1\.2 \(alpha\)\. Give one of the two another revision\."
+    )
+    with pytest.raises(SystemCheckError, match=sentence):
+        call_command("check")
     assert registry.current("wishes").title == "From alpha"
-    assert told() == [
-        "The package beta 1.2 (beta): it defines wishes revision 1,"
-        " which is taken from the package alpha 1.2 (alpha)."
-    ]
+    assert told() == []
+
+
+def test_one_module_with_two_definitions_of_a_revision_is_refused_at_every_start(folder: Path) -> None:
+    install(folder, "alpha", f"{source('wishes')}\nfirst = wishes\n{source('wishes')}")
+    with pytest.raises(SystemCheckError, match="it defines wishes revision 1, which is defined earlier"):
+        call_command("check")
+
+
+def test_of_several_revisions_exactly_one_must_say_that_new_jobs_take_it(folder: Path) -> None:
+    install(folder, "alpha", source("wishes", revision="9"))
+    install(folder, "beta", source("wishes", revision="10"))
+    with pytest.raises(
+        SystemCheckError, match=r"E006\) wishes: revisions 9 and 10 are loaded, and none says"
+    ):
+        call_command("check")
+    with pytest.raises(registry.NoCurrentRevision):
+        registry.current("wishes")
 
 
 def test_a_workflow_that_two_modules_share_is_one_workflow(folder: Path) -> None:

@@ -78,19 +78,6 @@ def report_stopped(*, tenant_id: int, item_id: int, now: datetime) -> bool:
         return True
 
 
-def hold_for_revision(*, tenant_id: int, job_id: int, why: str, now: datetime) -> bool:
-    """Hold a job whose pinned revision is not deployed where it was claimed; the hook opens its case."""
-    with acting(tenant_id):
-        job = lock_job(job_id)
-        if job.held_at is not None or job.state in ENDED:
-            return False
-        Job.objects.filter(pk=job.pk).update(held_at=now, held_by=WORKER.name, hold_reason=why[:1000])
-        items.set_held(job=job, held=True)
-        job.held_at, job.held_by, job.hold_reason = now, WORKER.name, why
-        journal.record(job=job, event="revision.missing", actor=WORKER, evidence={"why": why})
-        return True
-
-
 def _follow(*, job: Job, stage: Stage, now: datetime) -> None:
     if stage.kind == StageKind.PROPOSE:
         hooks.freeze_proposal(job, _output(stage), now)
@@ -100,6 +87,10 @@ def _follow(*, job: Job, stage: Stage, now: datetime) -> None:
     # RevisionMissing rolls all of it back: a process that has the revision goes on from the sweep.
     workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
     step = workflow.after(stage.ordinal)
+    if step is not None:
+        kept = set(Stage.objects.filter(job=job).values_list("name", flat=True))
+        while step is not None and step.name in kept:  # a migration kept it ahead
+            step = workflow.after(step.ordinal)
     if step is not None:
         stages.open_step(job=job, step=step, now=now)
 

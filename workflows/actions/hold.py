@@ -39,6 +39,6 @@ def release_job(*, tenant_id: int, job_id: int, person_id: int, now: datetime) -
         actor = authority.require(person_id, Role.ADMIN, Role.OPERATOR)
         if job.held_at is None:
             raise NotHoldable(f"{job.label} is not held.")
-        Job.objects.filter(pk=job.pk).update(held_at=None, held_by="", hold_reason="")
+        Job.objects.filter(pk=job.pk).update(held_at=None, held_by="", hold_reason="", held_for="")
         items.set_held(job=job, held=False)
         journal.record(job=job, event="job.released", actor=actor, evidence={"held_by": job.held_by})

@@ -11,7 +11,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
-from workflows import deadlines, files, journal, registry, stages, submissions
+from workflows import deadlines, journal, known, registry, stages, submissions
 from workflows.authoring import Problem, Workflow
 from workflows.models import Job
 from workflows.states import JobState
@@ -52,11 +52,11 @@ def submit_job(
     """Accept one submission, or answer the job that the same key made before.
 
     `value` is the parsed input. Locks the submission key. Raises NoSuchWorkflow, InvalidSubmission, NotPermitted,
-    SubmissionKeyReused, ReferenceTaken; then there is no job.
+    SubmissionKeyReused, ReferenceTaken, DefinitionChanged; then there is no job.
     """
     definition = registry.current(workflow)
+    known.require(definition)
     text = submissions.check(definition, value)
-    named = files.named_in(definition, text, value)
     if not submission_key or len(submission_key) > LONGEST_KEY or not submission_key.isprintable():
         raise submissions.InvalidSubmission(
             [
@@ -71,7 +71,6 @@ def submit_job(
         existing = Job.objects.filter(workflow=workflow, submission_key=submission_key).first()
         if existing is not None:
             return _replay(existing, submissions.digest(text))
-        found = files.lock_named(named)
         job = _new_job(
             tenant_id=tenant_id,
             definition=definition,
@@ -81,7 +80,6 @@ def submit_job(
             source=source,
             now=now,
         )
-        files.bind(job, found)
         journal.transition(
             job=job,
             to=JobState.RECEIVED,
@@ -94,7 +92,6 @@ def submit_job(
                 "revision": job.revision,
                 "configuration": job.configuration_digest,
                 "source": source,
-                **({"files": [f.digest for f in found]} if found else {}),
             },
         )
         stages.open_validation(job=job, now=now)

@@ -4,7 +4,7 @@ from workflows.authoring.asking import Completion, Prompt, Provider
 from workflows.authoring.context import Ctx
 from workflows.authoring.drafts import FieldChange, OperationDraft, ProposalDraft, SourceRecord
 from workflows.authoring.errors import Invalid, Permanent, Problem, Retryable
-from workflows.authoring.files import Accepts, File, FileDigest, FileKind, NoSuchFile
+from workflows.authoring.migrations import Migration
 from workflows.authoring.policies import BadDefinition, Needs, Retry
 from workflows.authoring.usage import Usage
 from workflows.authoring.values import Amount, Currency
@@ -12,7 +12,6 @@ from workflows.authoring.waits import Event, Question, Sleep, Woken
 from workflows.authoring.workflow import Workflow
 
 __all__ = [
-    "Accepts",
     "Amount",
     "BadDefinition",
     "Completion",
@@ -20,12 +19,9 @@ __all__ = [
     "Currency",
     "Event",
     "FieldChange",
-    "File",
-    "FileDigest",
-    "FileKind",
     "Invalid",
+    "Migration",
     "Needs",
-    "NoSuchFile",
     "OperationDraft",
     "Permanent",
     "Problem",

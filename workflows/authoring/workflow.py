@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import re
 import types
 import typing
@@ -28,13 +27,17 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from workflows.authoring import description
 from workflows.authoring.drafts import ProposalDraft
+from workflows.authoring.migrations import Migration
 from workflows.authoring.policies import BadDefinition, Needs, Retry
 from workflows.authoring.steps import VALIDATE_STAGE, Compensation, EachSource, Handler, Parameter, Step
 from workflows.authoring.waits import result_of
 from workflows.kinds import StageKind
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,79}")
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+_DIGEST = re.compile(r"[0-9a-f]{12,64}")
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,22 @@ class Workflow:
     compensations: dict[str, Compensation] = field(default_factory=dict)
     deadline: timedelta | None = None
     """How long after its submission a job's steps may run; then it is held, with a case."""
+    current: bool = False
+    """New jobs take this revision, where several are loaded."""
+    compatible_with: tuple[str, ...] = ()
+    """Digests (their first 12 figures are enough) of this revision's earlier definitions, whose jobs this one runs."""
+    migrations: list[Migration] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise BadDefinition(f"{self.name!r}: a workflow is named in lower case with hyphens")
+        if not _REVISION.fullmatch(self.revision):
+            raise BadDefinition(f"{self.name}: a revision is named by up to 50 of A-Z a-z 0-9 . _ -")
+        if not all(_DIGEST.fullmatch(digest) for digest in self.compatible_with):
+            raise BadDefinition(
+                f"{self.name}: compatible_with holds digests, 12 to 64 hexadecimal figures each"
+            )
+        description.plain(self.settings, f"{self.name}: settings")
         if self.deadline is not None and self.deadline <= timedelta(0):
             raise BadDefinition(f"{self.name}: a deadline is longer than nothing")
 
@@ -155,18 +170,19 @@ class Workflow:
     def approval_policy(self) -> str:
         return self.approval[0] if self.approval else ""
 
+    def migrate(self, *, from_revision: str) -> Migration:
+        """Declare how jobs of an earlier revision can go on under this one; see `migrations.py`."""
+        if from_revision == self.revision or self.migration_from(from_revision) is not None:
+            raise BadDefinition(f"{self.name}: one migration from each other revision")
+        self.migrations.append(Migration(self, from_revision))
+        return self.migrations[-1]
+
+    def migration_from(self, revision: str) -> Migration | None:
+        return next((m for m in self.migrations if m.from_revision == revision), None)
+
     def described(self) -> str:
-        """What a job depends on, as JSON text: schemas, steps and settings."""
-        described = {
-            "input": self.input.model_json_schema(),
-            "settings": self.settings,
-            "steps": {s.name: _described(s) for s in self.steps},
-            "order": [s.name for s in self.steps],
-            "approval": self.approval,
-            "compensations": sorted(self.compensations),
-            "deadline": None if self.deadline is None else self.deadline.total_seconds(),
-        }
-        return json.dumps(described, sort_keys=True, default=str)
+        """What a job depends on, as JSON text; see `description.py`."""
+        return description.describe(self)
 
     def configuration_digest(self) -> str:
         """SHA-256 over `described`."""
@@ -182,6 +198,8 @@ class Workflow:
         title: str,
         **options: Any,
     ) -> Step:
+        if isinstance(handler, Step):  # of another revision
+            handler = handler.handler
         name = handler.__name__.replace("_", "-")
         if not _NAME.fullmatch(name) or name == VALIDATE_STAGE or self.step_named(name):
             raise BadDefinition(f"{self.name}: {name!r} is no name for another step")
@@ -276,16 +294,3 @@ def _takes_none(workflow: str, step: Step, handler: Handler) -> bool:
     }:
         return True
     raise BadDefinition(f"{workflow}: what compensates {step.name} takes (ctx, output), its result or None")
-
-
-def _described(step: Step) -> dict[str, Any]:
-    return {
-        "kind": str(step.kind),
-        "each": repr(step.each),
-        "retry": repr(step.retry),
-        "needs": repr(step.needs),
-        "key": step.key,
-        "limit": step.limit,
-        "output": step.output.json_schema(),
-        **({"waits": True} if step.waits else {}),
-    }

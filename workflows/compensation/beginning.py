@@ -56,7 +56,7 @@ def _may_have_something(job: Job) -> bool:
     known = KnownRevision.objects.filter(
         workflow=job.workflow, revision=job.revision, digest=job.configuration_digest
     ).first()
-    if known is not None and not json.loads(known.described).get("compensations"):
+    if known is not None and known.described and not json.loads(known.described).get("compensations"):
         return False
     saved = Checkpoint.objects.filter(item__job=job).exclude(item__stage__kind=StageKind.VALIDATE)
     return saved.exists() or _was_begun(job)

@@ -130,7 +130,7 @@ def _look_again(job: Job) -> Wait:
 
 def _undo(claim: Claim, job: Job, definition: Workflow, item: WorkItem) -> _Undo:
     saved = Checkpoint.objects.filter(item=item).order_by("-version").values_list("output", flat=True).first()
-    made_with = request_key(job.workflow, job.pk, item.stage.name, item.key)
+    made_with = request_key(job.workflow, job.pk, item.pk)
     ctx = Ctx(
         tenant_id=job.tenant_id,
         job_id=job.pk,

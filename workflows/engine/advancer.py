@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
-from workflows.actions import advance, begin_waits
+from workflows import registry
+from workflows.actions import advance, begin_waits, revisions
 
 if TYPE_CHECKING:
     from workflows.engine.engine import Engine
@@ -29,7 +30,7 @@ class Advancer:
 
     def advance(self, tenant_id: int, job_id: int) -> None:
         """See whether a job's open stage is done, and open what follows."""
-        self._put(f"advance {job_id}", partial(_advance, tenant_id, job_id))
+        self._put(f"advance {job_id}", partial(self._advance, tenant_id, job_id))
 
     def report(self, tenant_id: int, item_id: int) -> None:
         """Journal an item that stopped, so that a case opens."""
@@ -37,11 +38,15 @@ class Advancer:
 
     def begin_waits(self, tenant_id: int, job_id: int) -> None:
         """Journal a job's waits that have begun, and use the events that are there already."""
-        self._put(f"begin the waits of {job_id}", partial(_begin_waits, tenant_id, job_id))
+        self._put(f"begin the waits of {job_id}", partial(self._begin_waits, tenant_id, job_id))
 
     def missing_revision(self, tenant_id: int, job_id: int, why: str) -> None:
-        """Hold a job whose revision is not here."""
-        self._put(f"missing {job_id}", partial(_missing, tenant_id, job_id, why))
+        """Leave a job whose revision is not here to others, or hold it."""
+        self._put(f"missing {job_id}", partial(self._missing, tenant_id, job_id, why))
+
+    def revision_returned(self, tenant_id: int, job_id: int) -> None:
+        """Let a job go on that was held for a revision which is here."""
+        self._put(f"free {job_id}", partial(_returned, tenant_id, job_id))
 
     def stop(self) -> None:
         """Do what is queued, then end the thread."""
@@ -65,9 +70,21 @@ class Advancer:
             self._waiting.add(name)
             self._queue.put((name, call))
 
+    def _advance(self, tenant_id: int, job_id: int) -> None:
+        try:
+            advance.advance_job(tenant_id=tenant_id, job_id=job_id, now=timezone.now())
+        except registry.RevisionMissing as missing:
+            self._missing(tenant_id, job_id, str(missing))
 
-def _advance(tenant_id: int, job_id: int) -> None:
-    advance.advance_job(tenant_id=tenant_id, job_id=job_id, now=timezone.now())
+    def _begin_waits(self, tenant_id: int, job_id: int) -> None:
+        try:
+            _begin_waits(tenant_id, job_id)
+        except registry.RevisionMissing as missing:
+            self._missing(tenant_id, job_id, str(missing))
+
+    def _missing(self, tenant_id: int, job_id: int, why: str) -> None:
+        revisions.revision_missing(tenant_id=tenant_id, job_id=job_id, why=why, now=timezone.now())
+        self._engine.serving.look_soon()
 
 
 def _report(tenant_id: int, item_id: int) -> None:
@@ -81,5 +98,5 @@ def _begin_waits(tenant_id: int, job_id: int) -> None:
         pass
 
 
-def _missing(tenant_id: int, job_id: int, why: str) -> None:
-    advance.hold_for_revision(tenant_id=tenant_id, job_id=job_id, why=why, now=timezone.now())
+def _returned(tenant_id: int, job_id: int) -> None:
+    revisions.revision_returned(tenant_id=tenant_id, job_id=job_id)

@@ -176,7 +176,9 @@ class Committer:
                 columns = [list(column) for column in zip(*following, strict=True)]
                 opened = connection.execute(sql.OPEN_NEXT, dict(zip(rows.NEXT_COLUMNS, columns, strict=True)))
             if free > 0 and self._may_take_a_suspect(batch):
-                suspect = connection.execute(sql.CLAIM_SUSPECT, {"worker": self._engine.worker_id})
+                suspect = connection.execute(
+                    sql.CLAIM_SUSPECT, {"worker": self._engine.worker_id, "apart": self._engine.serving.apart}
+                )
             if plain > 0:
                 taken = connection.execute(sql.CLAIM, self._claim_parameters(plain))
             limited = connection.execute(sql.LIMITED_LANES, self._limiter.walk()) if free > 0 else None
@@ -204,7 +206,9 @@ class Committer:
 
     def _begin(self, claims: Sequence[Pinned]) -> None:
         self._held.update((p.claim.token, p) for p in claims)
-        self._lanes.update(((p.claim.tenant_id, p.claim.limit_name), p.claim.lane_id) for p in claims)
+        self._lanes.update(
+            ((p.claim.tenant_id, p.claim.limit_name, p.claim.apart_for), p.claim.lane_id) for p in claims
+        )
         self._engine.start(claims)
 
     def _plain_share(self, free: int) -> int:
@@ -236,10 +240,11 @@ class Committer:
             batch, worker_id=self._engine.worker_id, worker_name=self._engine.name
         )
 
-    def _claim_parameters(self, free: int) -> dict[str, int]:
+    def _claim_parameters(self, free: int) -> dict[str, Any]:
         return {
             "cursor": self._cursor,
             "lanes": LANES_WALKED,
+            "apart": self._engine.serving.apart,
             "free": free,
             "worker": self._engine.worker_id,
         }

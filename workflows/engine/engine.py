@@ -15,6 +15,7 @@ from workflows.engine.advancer import Advancer
 from workflows.engine.committer import Committer
 from workflows.engine.liveness import Liveness
 from workflows.engine.pool import Pool
+from workflows.engine.serving import Serving
 from workflows.engine.slots import Pinned, Texts
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class Engine:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self.worker_id = 0
         self.texts = Texts()
+        self.serving = Serving(self)
         self.committer = Committer(self)
         self.advancer = Advancer(self)
         self.pool = Pool(self)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import TypeAdapter, ValidationError
 
 from workflows.authoring import Ctx, Invalid, Workflow
-from workflows.engine import keys
 
 PROBLEMS: TypeAdapter[list[dict[str, str]]] = TypeAdapter(list[dict[str, str]])
 """The output of a validation: empty when nothing is wrong."""
@@ -27,6 +26,6 @@ def problems_of(definition: Workflow, ctx: Ctx, text: str) -> list[dict[str, str
     return []
 
 
-def request_key(workflow: str, job_id: int, stage: str, key: str) -> str:
-    """The key of an item's calls, the same over its attempts."""
-    return f"{workflow}-{job_id}-{stage}-{keys.printable(key)}"
+def request_key(workflow: str, job_id: int, item_id: int) -> str:
+    """The key of an item's calls, the same over its attempts; what a migration has done again is another item."""
+    return f"{workflow}-{job_id}-{item_id}"

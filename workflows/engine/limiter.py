@@ -43,9 +43,13 @@ class Limiter:
         self._cursor = 0
         self._closed: dict[int, float] = {}
 
-    def walk(self) -> dict[str, int]:
+    def walk(self) -> dict[str, Any]:
         """Parameters of sql.LIMITED_LANES; lanes known to be closed do not count against how many are walked."""
-        return {"cursor": self._cursor, "lanes": LANES_WALKED + len(self._closed)}
+        return {
+            "cursor": self._cursor,
+            "lanes": LANES_WALKED + len(self._closed),
+            "apart": self._engine.serving.apart,
+        }
 
     def open_lanes(self, found: Sequence[Lane]) -> list[Lane]:
         """Those of a walk that are not known to be closed; the next walk goes on after them, or begins anew."""

@@ -28,7 +28,6 @@ TAKEOVER_CLASS = 0x4347
 TICK_SECONDS = 0.2
 FREE_SECONDS = 0.3
 SWEEP_SECONDS = 3.0
-FILES_SECONDS = 600.0
 
 _REGISTER = """
 INSERT INTO workflows_worker (name, host, pid, slots, started_at, server_started_at, lease_until, ended_why)
@@ -62,7 +61,6 @@ class Liveness:
         self._free_since: dict[int, float] = {}
         self._renewed = 0.0
         self._swept = 0.0
-        self._files_swept = 0.0
         self.lease_ends = 0.0
         """By the monotonic clock of this process: no handler is started after it."""
 
@@ -78,6 +76,7 @@ class Liveness:
         worker_id = int(row[0])
         connection.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, worker_id])
         connection.execute("LISTEN counterfoil_work")
+        self._engine.serving.register(connection, worker_id)
         self._renewed, self.lease_ends = before, before + lease
         return worker_id
 
@@ -118,12 +117,10 @@ class Liveness:
         if connection.execute(sql.SUSPECTS).fetchone() is not None:
             self._engine.committer.suspects_wait()
         self._look_for_the_dead(connection, now)
+        self._engine.serving.tick(connection)
         if now - self._swept > SWEEP_SECONDS:
             self._swept = now
             self._sweep(connection)
-        if now - self._files_swept > FILES_SECONDS:
-            self._files_swept = now
-            sweep_files(connection)
 
     def _renew(self, connection: Connection, now: float) -> None:
         lease = self._engine.lease_seconds
@@ -184,7 +181,8 @@ class Liveness:
         return lock == (True,)
 
     def _sweep(self, connection: Connection) -> None:
-        """What a crash between a batch's commit and what follows it has left behind."""
+        """What a crash between a batch's commit and what follows it has left behind; what came and went."""
+        self._engine.serving.sweep(connection, self._engine.worker_id)
         for tenant_id, job_id in connection.execute(sql.LEFT_BEHIND).fetchall():
             self._engine.advancer.advance(tenant_id, job_id)
         for tenant_id, job_id in connection.execute(sql.PATIENT).fetchall():
@@ -238,10 +236,3 @@ class Liveness:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def sweep_files(connection: Connection) -> int:
-    """Delete files that were uploaded more than a day ago and that no job names; how many. A hundred at a time."""
-    with connection.transaction():
-        old = [row[0] for row in connection.execute(sql.OLD_FILES).fetchall()]
-        return connection.execute(sql.DELETE_FILES, [old]).rowcount if old else 0

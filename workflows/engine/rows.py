@@ -12,8 +12,8 @@ from workflows.machines import Claim
 from workflows.models import AttemptOutcome, StageKind
 from workflows.states import ItemState
 
-Lanes = dict[tuple[int, str], int]
-"""The lanes that this process has claimed from, by tenant and name of the limit."""
+Lanes = dict[tuple[int, str, int], int]
+"""The lanes that this process has claimed from, by tenant, name of the limit, and the revision they are apart for."""
 
 NEXT_COLUMNS = (
     "items",
@@ -85,7 +85,7 @@ def next_stage(result: Result, pinned: Pinned | None, lanes: Lanes) -> tuple[Any
     following = pinned.definition().after(claim.ordinal_of_stage)
     if following is None or following.kind is StageKind.EACH:
         return None
-    lane = lanes.get((claim.tenant_id, following.limit))
+    lane = lanes.get((claim.tenant_id, following.limit, claim.apart_for))
     if lane is None:
         return None
     return (
@@ -109,7 +109,9 @@ def pin(row: tuple[Any, ...], *, worker_id: int, worker_name: str) -> Pinned:
     (item, tenant, job, stage, key, ordinal, claim_no, attempts, limit, lane, started, deaths, elapsed) = row[
         :13
     ]
-    name, kind, stage_ordinal, patient, limit_name, workflow, revision, digest, reference, value = row[13:]
+    name, kind, stage_ordinal, patient, limit_name, apart, workflow, revision, digest, reference, value = row[
+        13:
+    ]
     claim = Claim(
         item_id=item,
         tenant_id=tenant,
@@ -127,6 +129,7 @@ def pin(row: tuple[Any, ...], *, worker_id: int, worker_name: str) -> Pinned:
         worker_name=worker_name,
         lane_id=lane,
         limit_name=limit_name,
+        apart_for=apart,
         deaths=deaths,
         patient=patient,
         elapsed_before=elapsed,

@@ -31,6 +31,8 @@ from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind
 from workflows.states import ItemState
 
 log = logging.getLogger(__name__)
+LEFT_SECONDS = 0.5
+"""What a process without the revision gives back it must not claim again before the job is set apart."""
 MACHINE_RETRY = Retry(attempts=machines.MACHINE_ATTEMPTS, first_wait=0.5, longest_wait=60.0, timeout=900.0)
 
 
@@ -120,7 +122,7 @@ def run(pinned: Pinned, texts: Texts) -> Result:
         keys.check(definition, step, output)
         return _succeeded(pinned, usage, output, digest)
     except registry.RevisionMissing as missing:
-        return released(pinned, error_class="RevisionMissing", message=str(missing))
+        return released(pinned, error_class="RevisionMissing", message=str(missing), seconds=LEFT_SECONDS)
     except handlers.NoDatabase as away:
         return released(pinned, error_class="NoDatabase", message=str(away))
     except BaseException as error:
@@ -130,16 +132,19 @@ def run(pinned: Pinned, texts: Texts) -> Result:
         close_old_connections()
 
 
-def released(pinned: Pinned, *, error_class: str = "", message: str = "") -> Result:
-    """The item given back as it was: not an attempt."""
+def released(
+    pinned: Pinned, *, error_class: str = "", message: str = "", seconds: float | None = None
+) -> Result:
+    """The item given back as it was: not an attempt. With `seconds` nobody claims it before they are over."""
     return Result(
         claim=pinned.claim,
         outcome=AttemptOutcome.RELEASED,
-        state=ItemState.READY,
+        state=ItemState.READY if seconds is None else ItemState.BACKING_OFF,
         started_at=pinned.started_at,
         ended_at=pinned.now(),
         error_class=error_class,
         error_message=message,
+        wait_seconds=seconds,
     )
 
 
@@ -187,7 +192,7 @@ def _ctx(pinned: Pinned, usage: Usage) -> Ctx:
         reference=pinned.reference,
         item_key=claim.key,
         attempt=claim.attempt,
-        request_key=request_key(pinned.workflow, claim.job_id, claim.stage_name, claim.key),
+        request_key=request_key(pinned.workflow, claim.job_id, claim.item_id),
         usage=usage,
     )
 

@@ -36,7 +36,7 @@ _TAKEN = f"""taken AS (
   FROM chosen WHERE w.id = chosen.id
   RETURNING w.id, w.tenant_id, w.job_id, w.stage_id, w.key, w.ordinal, w.claim_no, w.attempts, w.attempts_limit,
     w.lane_id, w.started_at, w.deaths, extract(epoch FROM w.started_at - w.first_started_at)::float8 AS elapsed)
-SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, j.workflow, j.revision, j.configuration_digest, j.reference, i.value
+SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, coalesce(l.revision_id, 0), j.workflow, j.revision, j.configuration_digest, j.reference, i.value
 FROM taken
 JOIN workflows_stage s ON s.id = taken.stage_id
 JOIN workflows_job j ON j.id = taken.job_id
@@ -54,7 +54,8 @@ WITH RECURSIVE lanes AS (
   SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {_PLAINLY_READY} AND w.lane_id > lanes.lane_id
           ORDER BY w.lane_id LIMIT 1)
   FROM lanes WHERE lanes.lane_id IS NOT NULL
-), walked AS MATERIALIZED (SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL LIMIT %(lanes)s),
+), walked AS MATERIALIZED (
+  SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL AND lane_id <> ALL(%(apart)s::bigint[]) LIMIT %(lanes)s),
 share AS (SELECT greatest(1, ceil(%(free)s::numeric / greatest(1, (SELECT count(*) FROM walked))))::int AS each),
 chosen AS (
   SELECT x.id FROM walked, share, LATERAL (
@@ -67,7 +68,7 @@ chosen AS (
 CLAIM_SUSPECT = f"""
 WITH chosen AS (
   SELECT w.id FROM workflows_workitem w JOIN workflows_lane n ON n.id = w.lane_id
-  WHERE w.state = {READY} AND w.deaths > 0 AND {LEASE_LIVES}
+  WHERE w.state = {READY} AND w.deaths > 0 AND {LEASE_LIVES} AND w.lane_id <> ALL(%(apart)s::bigint[])
     AND NOT EXISTS (SELECT FROM workflows_limit m
                     WHERE m.tenant_id = w.tenant_id AND m.name = n.name AND m.closed_until > clock_timestamp())
   ORDER BY w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED),
@@ -82,7 +83,8 @@ WITH RECURSIVE lanes AS (
   SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {_READY_UNDER_A_LIMIT} AND w.lane_id > lanes.lane_id
           ORDER BY w.lane_id LIMIT 1)
   FROM lanes WHERE lanes.lane_id IS NOT NULL)
-SELECT l.id, l.tenant_id, l.name FROM (SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL LIMIT %(lanes)s) w
+SELECT l.id, l.tenant_id, l.name FROM (
+  SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL AND lane_id <> ALL(%(apart)s::bigint[]) LIMIT %(lanes)s) w
 JOIN workflows_lane l ON l.id = w.lane_id ORDER BY l.id
 """
 """Lanes under a limit that have ready items, after the cursor."""
@@ -115,6 +117,7 @@ u AS (
     deaths = CASE WHEN d.reset THEN 0 ELSE i.deaths END,
     attempts = CASE WHEN d.reset THEN 0 WHEN d.outcome IN ('released', 'waiting') THEN i.attempts - 1
       ELSE i.attempts END,
+    first_started_at = CASE WHEN d.outcome = 'released' AND i.attempts = 1 THEN NULL ELSE i.first_started_at END,
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
   FROM d
   WHERE i.id = d.id AND i.state = {RUNNING} AND i.claim_no = d.claim_no AND i.worker_id = %(worker)s
@@ -174,7 +177,9 @@ WITH n AS (
   JOIN workflows_job j ON j.id = t.job_id AND j.state = 'VALIDATED'),
 closed AS (
   UPDATE workflows_stage s SET closed_at = clock_timestamp(), digest = n.digest FROM n
-  WHERE s.id = n.stage_id AND s.closed_at IS NULL RETURNING s.job_id),
+  WHERE s.id = n.stage_id AND s.closed_at IS NULL
+    AND NOT EXISTS (SELECT FROM workflows_stage x WHERE x.job_id = n.job_id AND x.name = n.name)
+  RETURNING s.job_id),
 opened AS (
   INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)
   SELECT n.tenant_id, n.job_id, n.name, n.ordinal, n.kind, 1, clock_timestamp(), '' FROM n JOIN closed USING (job_id)
@@ -189,7 +194,8 @@ SELECT n.tenant_id, n.job_id, opened.id, '1', 1, n.lane_id, n.limited,
 FROM opened JOIN n USING (job_id)
 RETURNING job_id
 """
-"""A single step's successor is opened in the batch itself, its job locked; other stages by the advancer."""
+"""A single step's successor is opened in the batch itself, its job locked; other stages by the advancer, and so is what
+comes after a step that a migration kept ahead."""
 
 CLOSED_BARRIERS = f"""
 SELECT t.stage_id FROM unnest(%s::bigint[], %s::bigint[]) AS t(job_id, stage_id)

@@ -1,8 +1,7 @@
 """RECEIVED … PROPOSED: jobs, their journal, and the work that their steps are."""
 
 from workflows.kinds import AttemptOutcome, Fate, StageKind
-from workflows.models.files import JobFile, StoredFile
-from workflows.models.jobs import Job, JournalEntry
+from workflows.models.jobs import HeldFor, Job, JobInput, JournalEntry
 from workflows.models.limits import Limit, LimitTerms, SharedLimit
 from workflows.models.revisions import KnownRevision
 from workflows.models.spending import CostBook, JobSpending, Spending, SpendingReview
@@ -38,9 +37,10 @@ __all__ = [
     "ExpectationKind",
     "ExternalEvent",
     "Fate",
+    "HeldFor",
     "ItemInput",
     "Job",
-    "JobFile",
+    "JobInput",
     "JobSpending",
     "JournalEntry",
     "KnownRevision",
@@ -53,7 +53,6 @@ __all__ = [
     "SpendingReview",
     "Stage",
     "StageKind",
-    "StoredFile",
     "WorkItem",
     "Worker",
 ]

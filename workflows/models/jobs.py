@@ -11,8 +11,14 @@ from access.models import Person
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 
 
+class HeldFor(models.TextChoices):
+    """What the machine itself holds a job for, and lets it go for by itself."""
+
+    REVISION = "revision"  # until a worker has its revision, or it was migrated
+
+
 class Job(TenantModel):
-    """One accepted submission of a workflow."""
+    """One accepted submission of a workflow. `held_for` is empty for a hold that only a person lifts."""
 
     app_rights: ClassVar = Rights(
         insert=True,
@@ -20,6 +26,7 @@ class Job(TenantModel):
             "held_at",
             "held_by",
             "hold_reason",
+            "held_for",
             "cancel_requested_at",
             "cancel_requested_by",
             "cancel_reason",
@@ -50,6 +57,7 @@ class Job(TenantModel):
     held_at = models.DateTimeField(null=True, blank=True)
     held_by = models.CharField(max_length=200, default="", blank=True)
     hold_reason = models.CharField(max_length=1000, default="", blank=True)
+    held_for = models.CharField(max_length=20, choices=HeldFor.choices, default="", db_default="", blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_requested_by = models.CharField(max_length=200, default="", blank=True)
     cancel_reason = models.CharField(max_length=1000, default="", blank=True)
@@ -70,6 +78,12 @@ class Job(TenantModel):
         indexes: ClassVar = [
             models.Index(fields=["tenant", "state", "-id"], name="job_by_state"),
             models.Index(fields=["tenant", "-id"], name="job_by_age"),
+            models.Index(
+                fields=["workflow", "revision"],
+                condition=Q(ended_at__isnull=True),
+                name="job_open_by_revision",
+            ),
+            models.Index(fields=["id"], condition=~Q(held_for=""), name="job_held_by_the_machine"),
         ]
 
     def __str__(self) -> str:
@@ -79,6 +93,27 @@ class Job(TenantModel):
     def label(self) -> str:
         """How people name it."""
         return f"JOB-{self.pk}"
+
+
+class JobInput(TenantModel):
+    """A later version of a job's input, which a migration converted it to; version 1 is the job's own, as submitted."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    job = TenantForeignKey(Job, db_index=False)
+    version = models.SmallIntegerField()
+    value = models.TextField()
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job", "version"], name="one_job_input_a_version")
+        ]
+
+    def __str__(self) -> str:
+        return f"input {self.version} of JOB-{self.job_id}"
 
 
 class JournalEntry(TenantModel):

@@ -8,7 +8,11 @@ from django.db import models
 
 
 class KnownRevision(models.Model):
-    """A workflow's revision as it was first deployed here. `described` is what its digest is over, as JSON."""
+    """A workflow's revision with one definition, as it was first met here. `described` is what its digest is over.
+
+    A revision has one definition; a second comes only from code that says that it is compatible with the first.
+    `described` is empty where a job pinned it and no process has ever loaded it.
+    """
 
     workflow = models.CharField(max_length=100)
     revision = models.CharField(max_length=50)
@@ -18,7 +22,7 @@ class KnownRevision(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["workflow", "revision"], name="one_known_revision")
+            models.UniqueConstraint(fields=["workflow", "revision", "digest"], name="one_known_definition")
         ]
 
     def __str__(self) -> str:

@@ -31,12 +31,13 @@ class Stage(TenantModel):
     """
 
     app_rights: ClassVar = Rights(
-        insert=True, update=("closed_at", "digest", "total", "need", "patience", "met_at")
+        insert=True,
+        update=("closed_at", "digest", "total", "need", "patience", "met_at", "name", "ordinal", "kind"),
     )
     engine_rights: ClassVar = Rights(insert=True, update=("closed_at", "digest", "total", "met_at"))
 
     job = TenantForeignKey(Job, db_index=False)
-    name = models.CharField(max_length=100)
+    name = models.CharField(max_length=140)
     ordinal = models.IntegerField()
     kind = models.CharField(max_length=10, choices=StageKind.choices)
     total = models.IntegerField(default=0)
@@ -75,6 +76,8 @@ class WorkItem(TenantModel):
             "attempts",
             "attempts_limit",
             "lane_id",
+            "stage_id",
+            "limited",
             "deaths",
             "first_started_at",
             "next_attempt_at",

@@ -19,7 +19,7 @@ from django.db import connections
 from django_q.cluster import Cluster
 from django_q.management.commands import qcluster
 
-from workflows import tasks
+from workflows import known, tasks
 from workflows.costs import currency
 from workflows.engine import start
 from workflows.engine.connections import connect
@@ -49,6 +49,10 @@ class Command(qcluster.Command):  # type: ignore[misc]
     help = "Run the worker processes."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            known.remember()
+        except known.DefinitionChanged as changed:
+            raise CommandError(str(changed)) from changed
         tasks.ensure_schedule()
         _settle_currency()
         connections.close_all()  # the children must not share our session
