@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from django.http import HttpRequest
 from console.words import in_words
 from workflows import submissions
 from workflows.authoring import Problem, Workflow
+from workflows.stopped import MOST_ATTEMPTS
 
 LONG_TEXT = 300
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
@@ -101,10 +103,10 @@ class SubmitForm(forms.Form):
 def form_of(workflow: Workflow, request: HttpRequest | None = None) -> SubmitForm:
     """The form of a workflow: fresh with a submission key of its own, or bound to what was posted."""
     schema = workflow.input.model_json_schema()
-    entries = list(_entries(schema, schema.get("$defs", {})))
+    entries = list(entries_of(schema, schema.get("$defs", {})))
     fields: dict[str, Any] = {}
     for entry in entries:
-        fields[entry.name] = _field(entry)
+        fields[entry.name] = field_of(entry)
         if entry.kind == "file":
             fields[f"{entry.name}:file"] = forms.FileField(
                 label="or a text file",
@@ -122,13 +124,16 @@ def new_key() -> str:
     return f"form-{secrets.token_hex(16)}"
 
 
-def _entries(schema: dict[str, Any], definitions: dict[str, Any], path: tuple[str, ...] = ()) -> Any:
+def entries_of(
+    schema: dict[str, Any], definitions: dict[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[Entry]:
+    """The fields of an object's schema in their order; those of an object in it, once, as fields of their own."""
     needed = schema.get("required", [])
     for name, raw in schema.get("properties", {}).items():
         field, nullable = _resolved(raw, definitions)
         required = name in needed and not nullable
         if field.get("type") == "object" and field.get("properties") and not path:
-            yield from _entries(field, definitions, (name,))
+            yield from entries_of(field, definitions, (name,))
         else:
             yield Entry((*path, name), _kind(field, definitions), required, field)
 
@@ -159,7 +164,8 @@ def _kind(field: dict[str, Any], definitions: dict[str, Any]) -> str:
     return {"boolean": "bool", "integer": "int"}.get(str(kind), "json")
 
 
-def _field(entry: Entry) -> forms.Field:
+def field_of(entry: Entry) -> forms.Field:
+    """A form field with the label, the help and the limits of its schema."""
     schema = entry.schema
     label = schema.get("title") or in_words(entry.path[-1])
     help_text = schema.get("description", "")
@@ -241,3 +247,16 @@ class ReasonForm(forms.Form):
         max_length=1000,
         error_messages={"required": "Say why; the journal keeps it."},
     )
+
+
+class RedriveForm(ReasonForm):
+    """How often what was stopped is tried again, and why it should work now."""
+
+    attempts = forms.IntegerField(
+        label="Attempts for each item",
+        min_value=1,
+        max_value=MOST_ATTEMPTS,
+        initial=3,
+        error_messages={"required": "Say how often it is tried again, 1 to 20."},
+    )
+    field_order = ("attempts", "reason")

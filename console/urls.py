@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from console.views import changing, front, job, jobs, receivers, submit
+from console.views import changing, correcting, front, job, jobs, receivers, submit
 
 urlpatterns: list[URLPattern] = [
     path("", front.front, name="front"),
@@ -10,6 +10,23 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/jobs/", jobs.jobs, name="jobs"),
     path("t/<slug:slug>/jobs/<int:job_id>/", job.job, name="job"),
     path("t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/", job.item, name="item"),
+    path(
+        "t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/correct/",
+        correcting.correct,
+        name="item-correct",
+    ),
+    path(
+        "t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/input-<int:version>.json",
+        job.item_input,
+        name="item-input",
+    ),
+    path(
+        "t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/output-<int:version>.json",
+        job.item_output,
+        name="item-output",
+    ),
+    path("t/<slug:slug>/jobs/<int:job_id>/steps/<int:stage_id>/", job.stage, name="stage"),
+    path("t/<slug:slug>/jobs/<int:job_id>/redrive/", changing.redrive, name="job-redrive"),
     path("t/<slug:slug>/jobs/<int:job_id>/input.json", job.job_input, name="job-input"),
     path("t/<slug:slug>/jobs/<int:job_id>/journal/", job.journal_page, name="job-journal"),
     path("t/<slug:slug>/jobs/<int:job_id>/journal.json", job.journal_export, name="job-journal-export"),

@@ -14,6 +14,7 @@ from reconciliation.actions.carrying_out import BY_STATEMENT
 from reconciliation.forms import (
     AcceptForm,
     AssignForm,
+    CancelForm,
     CaseForm,
     CommentForm,
     DeclineForm,
@@ -25,6 +26,7 @@ from reconciliation.forms import (
     ReceiptForm,
     ResubmitForm,
     RetryForm,
+    SkipForm,
     SnoozeForm,
     StopForm,
 )
@@ -156,6 +158,10 @@ ASKS: tuple[Ask, ...] = (
         "retry", "Try again", RetryForm, "Try again",
         lambda a: steps.retry(**a.here, **a.only("attempts", "reason")), verb=_V.RETRY,
     ),
+    Ask(
+        "skip", "Go on without it", SkipForm, "Go on without it",
+        lambda a: steps.skip(**a.here, **a.only("reason")), verb=_V.SKIP, stop=True,
+    ),
     Ask("repropose", "Propose again", CaseForm, "Propose again", lambda a: steps.repropose(**a.here), verb=_V.REPROPOSE),
     Ask("release", "Lift the hold", CaseForm, "Lift the hold", lambda a: steps.release(**a.here), verb=_V.RELEASE),
     Ask(
@@ -179,6 +185,10 @@ ASKS: tuple[Ask, ...] = (
     Ask(
         "give-up", "Give the job up", GiveUpForm, "Give the job up",
         lambda a: steps.give_up(**a.here, **a.only("reason")), verb=_V.GIVE_UP, stop=True,
+    ),
+    Ask(
+        "cancel", "Cancel the job", CancelForm, "Cancel job",
+        lambda a: steps.cancel(**a.here, **a.only("reason")), verb=_V.CANCEL, stop=True, keep="Keep it running",
     ),
     Ask(
         "assign", "Hand over", AssignForm, "Hand over",
@@ -227,6 +237,8 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.RESUBMIT: ("Resubmit…", ""),
     _V.ACCEPT_CONFLICT: ("Accept…", ""),
     _V.RETRY: ("Try again…", "t"),
+    _V.CORRECT: ("Correct…", ""),
+    _V.SKIP: ("Skip…", ""),
     _V.REPROPOSE: ("Propose…", "p"),
     _V.RELEASE: ("Lift…", "h"),
     _V.GO_ON: ("Go on…", ""),
@@ -234,10 +246,12 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.RECORD_UNDONE: ("Record…", "o"),
     _V.STOP_HERE: ("Stop…", ""),
     _V.GIVE_UP: ("Give up…", ""),
+    _V.CANCEL: ("Cancel…", ""),
 }
 """The words on each verb's button in the ladder, and the letter that moves to it."""
 
 URL_OF: dict[VerbName, str] = {
     _V.LOOK_UP: "case-look-up",
+    _V.CORRECT: "item-correct",
     **{a.verb: a.url_name for a in ASKS if a.verb is not None},
 }

@@ -21,7 +21,7 @@ from reconciliation.situation import SECONDERS, WHO_MAY, Situation, look_at
 from reconciliation.verbs import Verb
 from reconciliation.words import state_words
 from workflows.models import Job
-from workflows.states import ENDED
+from workflows.states import BEFORE_SENDING, ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         known=knowing.known(situation),
         unknown=knowing.unknown(situation),
         residual_risk=knowing.residual_risk(situation),
-        verbs=[_for_viewer(v, case, held) for v in verbs.verbs_of(situation)],
+        verbs=[_for_viewer(v, case, held, person_id) for v in verbs.verbs_of(situation)],
         may_work=case.resolved_at is None and bool(held & set(SECONDERS)),
         outcomes=terms_of(case.kind).outcomes,
         owner_role=case.owner_role,
@@ -186,11 +186,14 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
     )
 
 
-def _for_viewer(verb: Verb, case: Case, held: frozenset[Role]) -> Verb:
+def _for_viewer(verb: Verb, case: Case, held: frozenset[Role], person_id: int) -> Verb:
     """The same verb, closed to whom it is not open to."""
     may = set(WHO_MAY)
     if verb.name is VerbName.RECORD_OUTCOME:
         may = set(SECONDERS)
+    if verb.name is VerbName.CANCEL:
+        own = case.job.submitted_by_id == person_id and case.job.state in BEFORE_SENDING[:-1]
+        may = {Role.ADMIN, *([Role.SUBMITTER] if own else [])}
     if held & may or (verb.name is VerbName.REPROPOSE and Role.SUBMITTER in held):
         return verb
     if not verb.allowed:

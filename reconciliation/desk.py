@@ -11,6 +11,7 @@ from django.urls import NoReverseMatch, reverse
 
 from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AGAIN, STOP
 from reconciliation.asking import BUTTONS, URL_OF
+from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind
 from reconciliation.queries import CasePage
 from reconciliation.verbs import Verb
@@ -90,6 +91,9 @@ class Rung:
     first: bool
     """Whether it is the safest of those that are allowed: the one filled button of the page."""
 
+    dialog: bool
+    """Whether its form opens over the case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -134,10 +138,21 @@ def ladder(page: CasePage, slug: str) -> list[Rung]:
     first = next((v.name for v in page.verbs if v.allowed), None)
     return [
         Rung(
-            v, *BUTTONS[v.name], url=reverse(URL_OF[v.name], args=(slug, page.case_id)), first=v.name is first
+            v,
+            *BUTTONS[v.name],
+            url=_url_of(v, page, slug),
+            first=v.name is first,
+            dialog=v.name is not VerbName.CORRECT,
         )
         for v in page.verbs
     ]
+
+
+def _url_of(verb: Verb, page: CasePage, slug: str) -> str:
+    """A correction has a page of its own, beside what the step was given: too much for a dialog."""
+    if verb.name is VerbName.CORRECT:
+        return link(URL_OF[verb.name], slug, page.job_id, page.item_id) if page.item_id else ""
+    return reverse(URL_OF[verb.name], args=(slug, page.case_id))
 
 
 def window(page: CasePage, now: datetime) -> Window | None:

@@ -110,6 +110,14 @@ class GiveUpForm(ReasonForm):
     reason = _words("Why the job is given up", "Say why the job is given up.")
 
 
+class SkipForm(ReasonForm):
+    reason = _words("Why the job can go on without it", "Say why the job can go on without it.")
+
+
+class CancelForm(ReasonForm):
+    reason = _words("Why the job is cancelled", "Say why the job is cancelled.")
+
+
 class DeclineForm(ReasonForm):
     reason = _words("Why not", "Say why not: whoever asked has only your reason.")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dispatch.states import OperationState
 from reconciliation import words
-from reconciliation.models import CaseKind
 from reconciliation.situation import Doubt, Situation
+from workflows import stopped
 from workflows.compensation import plan
 from workflows.compensation.plan import Standing
 from workflows.states import ENDED, JobState
@@ -141,14 +141,27 @@ def stop_here(s: Situation) -> str:
 
 
 def retry(s: Situation) -> str:
-    """A step that has stopped."""
-    if s.item is None:
-        return "There is no step to try again."
-    if not s.item_is_stuck:
-        return "The step is not stopped (any more)."
-    if s.job.state in ENDED and s.case.kind != CaseKind.NOT_UNDONE:
-        return f"{s.job.label} has ended."
-    return ""
+    """A step that has stopped, in a job that waits for it."""
+    return _no_step(s) if s.item is None else stopped.why_not_again(s.job, s.item)
+
+
+def correct(s: Situation) -> str:
+    """One whose input is a person's to change."""
+    return _no_step(s) if s.item is None else stopped.why_not_correct(s.job, s.item)
+
+
+def skip(s: Situation) -> str:
+    """One that its workflow can do without."""
+    return _no_step(s) if s.item is None else stopped.why_not_skip(s.job, s.item)
+
+
+def _no_step(s: Situation) -> str:
+    return f"{s.case.label} is not about a step."
+
+
+def cancel(s: Situation) -> str:
+    """A job that has not ended."""
+    return f"{s.job.label} has ended." if s.job.state in ENDED else ""
 
 
 def record_undone(s: Situation) -> str:

@@ -23,6 +23,8 @@ class VerbName(StrEnum):
     RESUBMIT = "resubmit same key"
     ACCEPT_CONFLICT = "accept conflict"
     RETRY = "retry"
+    CORRECT = "correct and retry"
+    SKIP = "skip"
     REPROPOSE = "repropose"
     RELEASE = "release hold"
     GO_ON = "go on"
@@ -30,6 +32,7 @@ class VerbName(StrEnum):
     RECORD_UNDONE = "record undone"
     STOP_HERE = "stop here"
     GIVE_UP = "give up"
+    CANCEL = "cancel"
 
 
 class Queue(StrEnum):
@@ -57,7 +60,8 @@ class Terms:
 
 _V = VerbName
 _DOUBT = (_V.LOOK_UP, _V.CONFIRM_WITH_RECEIPT, _V.CONFIRM_NOT_APPLIED, _V.RESUBMIT)
-_STUCK = (_V.RETRY, _V.GIVE_UP)
+_STUCK = (_V.RETRY, _V.CORRECT, _V.SKIP, _V.GIVE_UP, _V.CANCEL)
+_CANNOT_SUCCEED = (_V.RETRY, _V.CORRECT, _V.SKIP, _V.REPROPOSE, _V.GIVE_UP, _V.CANCEL)
 _ASK_AGAIN = (_V.REPROPOSE, _V.GIVE_UP)
 
 
@@ -81,7 +85,7 @@ KINDS: dict[CaseKind, Terms] = {
         outlives_the_job=True,
     ),
     CaseKind.RETRY_EXHAUSTED: Terms(_hours(8), _STUCK, queue=Queue.EXHAUSTED),
-    CaseKind.PERMANENT_ERROR: Terms(_hours(8), _STUCK),
+    CaseKind.PERMANENT_ERROR: Terms(_hours(8), _CANNOT_SUCCEED),
     CaseKind.REVISION_MISSING: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
     CaseKind.DEADLINE_PASSED: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
@@ -90,7 +94,7 @@ KINDS: dict[CaseKind, Terms] = {
     CaseKind.NO_APPROVER: Terms(
         _hours(8), (_V.RECORD_OUTCOME,), owner=Role.ADMIN, outcomes=("an approver was named",)
     ),
-    CaseKind.SEND_BLOCKED: Terms(_hours(4), (_V.GO_ON, *_STUCK)),
+    CaseKind.SEND_BLOCKED: Terms(_hours(4), (_V.GO_ON, _V.RETRY, _V.GIVE_UP, _V.CANCEL)),
     CaseKind.CANCELLED_WITH_EFFECT: Terms(
         _hours(24),
         (_V.LOOK_UP, _V.RECORD_OUTCOME),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reconciliation import guards, words
 from reconciliation.kinds import VerbName, terms_of
+from reconciliation.models import CaseKind
 from reconciliation.situation import Situation
 
 
@@ -33,8 +34,17 @@ class _Rule:
 
 
 def verbs_of(situation: Situation) -> list[Verb]:
-    """The verbs of the case's kind, safest first, each with the reason where it is not allowed now."""
-    return [_verb(name, situation) for name in terms_of(situation.case.kind).verbs]
+    """The verbs of the case's kind, safest first, each with the reason where it is not allowed now.
+
+    What is about a step is not offered where there is none, nor what is about a draft where there is a step.
+    """
+    beside = {VerbName.REPROPOSE} if situation.item is not None else _ABOUT_A_STEP
+    if situation.case.kind != CaseKind.PERMANENT_ERROR:
+        beside = set()
+    return [_verb(name, situation) for name in terms_of(situation.case.kind).verbs if name not in beside]
+
+
+_ABOUT_A_STEP = {VerbName.RETRY, VerbName.CORRECT, VerbName.SKIP}
 
 
 def why_not(name: VerbName, situation: Situation) -> str:
@@ -134,6 +144,19 @@ RULES: dict[VerbName, _Rule] = {
     VerbName.RETRY: _Rule(
         "Try again", _says("Grants more attempts. Everything that is saved stays saved."), guards.retry, _never
     ),
+    VerbName.CORRECT: _Rule(
+        "Correct and try again",
+        _says("Changes what the step works on. The old value is kept; you cannot approve what comes of it."),
+        guards.correct,
+        _never,
+    ),
+    VerbName.SKIP: _Rule(
+        "Go on without it",
+        _says("Leaves this item out of what later steps get. You cannot approve what comes of it."),
+        guards.skip,
+        _never,
+        danger=True,
+    ),
     VerbName.REPROPOSE: _Rule(
         "Propose again",
         _says("Freezes the same draft anew, with new keys and a new expiry. No step runs again."),
@@ -166,5 +189,12 @@ RULES: dict[VerbName, _Rule] = {
     ),
     VerbName.GIVE_UP: _Rule(
         "Give the job up", _says("Ends the job as failed. Nothing was sent."), guards.give_up, _never, danger=True
+    ),
+    VerbName.CANCEL: _Rule(
+        "Cancel the job",
+        _says("Ends the job as cancelled; it cannot be redriven. What was sent already is looked up first."),
+        guards.cancel,
+        _never,
+        danger=True,
     ),
 }  # fmt: skip

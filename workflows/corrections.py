@@ -48,7 +48,7 @@ class Correction:
 def of_element(step: Step, *, before: str, given: str) -> Correction:
     """The correction of a fan-out's element. Raises InvalidCorrection, NothingCorrected."""
     text = _checked(step.parameters[0].adapter, given, "")
-    if text == _normal(before):
+    if text == _as_given(step.parameters[0].adapter, before):
         raise NothingCorrected("Nothing was changed, so it would stop again.")
     return Correction(text, (step.parameters[0].name,), _digest(before), _digest(text))
 
@@ -61,7 +61,7 @@ def of_arguments(step: Step, *, kept: str, before: Mapping[str, str], given: str
     """
     known = {p.name: p for p in step.parameters}
     texts = _checked_arguments(known, given)
-    changed = {name: text for name, text in texts.items() if text != _normal(before[name])}
+    changed = {n: text for n, text in texts.items() if text != _as_given(known[n].adapter, before[n])}
     if not changed:
         raise NothingCorrected("Nothing was changed, so it would stop again.")
     whole = {**(json.loads(kept) if kept else {}), **{n: json.loads(t) for n, t in changed.items()}}
@@ -76,7 +76,7 @@ def of_arguments(step: Step, *, kept: str, before: Mapping[str, str], given: str
 
 def names_in(given: str) -> list[str]:
     """The parameters that an object of arguments names. Raises InvalidCorrection where it is no object."""
-    value = _parse(given, "")
+    value = parse(given, "")
     if not isinstance(value, dict):
         raise InvalidCorrection([Problem("", "give a JSON object of the parameters that change")])
     return list(value)
@@ -100,7 +100,7 @@ def _checked_arguments(known: Mapping[str, Parameter], given: str) -> dict[str, 
 
 def _checked(adapter: TypeAdapter[Any], text: str, path: str) -> str:
     """The value as the step will be given it, as canonical text."""
-    if problems := list(_unfit(_parse(text, path), path)):
+    if problems := list(_unfit(parse(text, path), path)):
         raise InvalidCorrection(problems)
     try:
         return _write(adapter.dump_python(adapter.validate_json(text), mode="json"))
@@ -115,7 +115,8 @@ def _checked(adapter: TypeAdapter[Any], text: str, path: str) -> str:
         raise InvalidCorrection([Problem(path, f"cannot be kept as JSON: {error}")]) from error
 
 
-def _parse(text: str, path: str) -> Any:
+def parse(text: str, path: str) -> Any:
+    """JSON text as a value, or InvalidCorrection at `path`: repeated keys and NaN are refused."""
     if len(text) > LONGEST:
         raise InvalidCorrection([Problem(path, f"is longer than {LONGEST:,} characters")])
     try:
@@ -152,8 +153,12 @@ def _unfit(value: Any, path: str) -> Iterator[Problem]:
         yield from _unfit(inner, f"{path}.{key}".lstrip("."))
 
 
-def _normal(text: str) -> str:
-    return _write(json.loads(text))
+def _as_given(adapter: TypeAdapter[Any], text: str) -> str:
+    """A value that is there already, as the step is given it; one that is not of its type stays as it is."""
+    try:
+        return _write(adapter.dump_python(adapter.validate_json(text), mode="json"))
+    except ValueError:
+        return _write(json.loads(text))
 
 
 def _write(value: Any) -> str:

@@ -46,8 +46,8 @@ def fans_of(
     definition: Workflow | None, stages: Sequence[Stage], counts: Mapping[int, dict[int, int]]
 ) -> list[Fan]:
     """The fan-outs among a job's stages; `counts` are items by stage and state. Three queries where one is drawn."""
-    fanned = [s for s in stages if s.kind == StageKind.EACH and sum(counts[s.pk].values()) >= FAN_LEAST]
-    drawn = [s for s in fanned if sum(counts[s.pk].values()) <= FAN_MOST]
+    fanned = [s for s in stages if s.kind == StageKind.EACH and s.total >= FAN_LEAST]
+    drawn = [s for s in fanned if s.total <= FAN_MOST]
     items = list(WorkItem.objects.filter(stage__in=drawn).order_by("stage", "ordinal", "pk")) if drawn else []
     inputs = dict(ItemInput.objects.filter(item__in=items).order_by("version").values_list("item", "value"))
     outputs = dict(
@@ -61,7 +61,7 @@ def fans_of(
             stage_id=s.pk,
             number=s.ordinal + 1,
             title=words.stage_title(definition, s.name),
-            total=sum(counts[s.pk].values()),
+            total=s.total,
             reading=_reading(counts[s.pk]),
             cells=tuple(cells[s.pk]),
         )

@@ -20,6 +20,7 @@ from dispatch.queries import OperationView
 from dispatch.states import OperationState
 from workflows import hooks
 from workflows.actions.cancel import AlreadyEnded
+from workflows.actions.redrive import why_not_redrive
 from workflows.compensation.plan import steps_to_undo
 from workflows.locks import NoSuchJob
 from workflows.models import Job, JournalEntry, StageKind, WorkItem
@@ -74,9 +75,17 @@ class Permission:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Redriving:
+    """`why_not` is empty where the job can be redriven."""
+
+    why_not: str
+
+
 def job_of(job_id: int) -> Job:
-    """The job with what `sign_of_job` reads, or NoSuchJob."""
-    job = with_standing(Job.objects.filter(pk=job_id).select_related("submitted_by")).first()
+    """The job with what `sign_of_job` reads, or NoSuchJob. Its input is read when it is asked for: it can be long."""
+    jobs = Job.objects.filter(pk=job_id).select_related("submitted_by").defer("input")
+    job = with_standing(jobs).first()
     if job is None:
         raise NoSuchJob(f"There is no job {job_id} here.")
     return job
@@ -215,6 +224,13 @@ def may_cancel(job: Job, roles: frozenset[Role], person_id: int) -> bool:
     return job.state not in ENDED and (Role.ADMIN in roles or own)
 
 
+def redriving(job: Job, roles: frozenset[Role]) -> Redriving | None:
+    """Whether a failed job can be redriven, for an operator; None where there is nothing to say about it."""
+    if job.state != JobState.FAILED or Role.OPERATOR not in roles:
+        return None
+    return Redriving(why_not_redrive(job))
+
+
 def refuse_ended(job: Job) -> None:
     """AlreadyEnded for a job that cannot be cancelled any more, so that nobody fills in a form in vain."""
     if job.state in ENDED:
@@ -231,6 +247,8 @@ def permissions(job: Job, roles: frozenset[Role], person_id: int) -> list[Permis
     who = "You, " + ", ".join(sorted(r.value for r in roles))
     what = " and ".join(yours) or "read everything here"
     said = [Permission(who, what[0].upper() + what[1:])]
+    if job.state == JobState.FAILED:
+        said.append(Permission("An operator", "Redrive it, if nothing of it was applied"))
     if job.state in ENDED:
         return [*said, Permission("Nobody", "Hold or cancel it: it has ended")]
     if not may_hold(roles):

@@ -33,7 +33,9 @@ def with_standing(jobs: TenantQuerySet[Job]) -> TenantQuerySet[Job]:
     items = WorkItem.objects.filter(job=OuterRef("pk"))
     operations = Operation.objects.filter(job=OuterRef("pk"))
     annotated: Any = jobs.annotate(
-        is_stuck=Exists(items.filter(state__in=[s.number for s in STUCK_ITEM_STATES])),
+        is_stuck=Exists(
+            items.filter(state__in=[s.number for s in STUCK_ITEM_STATES], stage__closed_at__isnull=True)
+        ),
         is_backing_off=Exists(
             items.filter(state=ItemState.BACKING_OFF.number).exclude(stage__kind="machine")
         ),

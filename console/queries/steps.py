@@ -7,18 +7,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django.db.models import Count, Max, Min, Q, Sum
 
 from console import words
-from console.queries.fans import Fan, fans_of
+from console.queries.fans import FAN_MOST, Fan, fans_of
+from console.queries.hands import Hand, hands_on
+from console.queries.keeping import Kept
 from console.queries.standing import Sign
+from console.queries.tabs import APART, Tab, tabs_of
 from workflows.authoring import Workflow
-from workflows.models import Attempt, AttemptOutcome, Job, Stage, StageKind, WorkItem
-from workflows.states import ENDED, STUCK_ITEM_STATES, ItemState
+from workflows.models import (
+    NOT_DONE_NUMBERS,
+    STUCK_NUMBERS,
+    Attempt,
+    AttemptOutcome,
+    Job,
+    Stage,
+    StageKind,
+    WorkItem,
+)
+from workflows.states import ENDED, ItemState
 
 LISTED = 100
+SUMMED_AT_ONCE = 1000
+"""Items of a stage over whose attempts every look at the page sums."""
+
+_large: Kept[dict[int, dict[str, Any]]] = Kept()
 _RAN = Q(
     outcome__in=[o for o in AttemptOutcome if o not in (AttemptOutcome.WAITING, AttemptOutcome.RELEASED)]
 )
@@ -37,6 +54,8 @@ class Step:
     cost: Decimal | None = None
     here: bool = False
     stage_id: int = 0
+    apart: tuple[Tab, ...] = ()
+    """What became of some of its items, each with the list that holds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,44 +101,49 @@ class Work:
 
 
 def work_of(job: Job) -> Work:
-    """Stages, items and attempts of one job. Seven queries at most."""
+    """Stages, items and attempts of one job. Eight queries, and one more for each step that people had a hand in."""
     definition = words.definition_of(job.workflow, job.revision)
     stages = list(Stage.objects.filter(job=job).exclude(kind=StageKind.MACHINE).order_by("ordinal", "pk"))
-    counts = _counts(job)
-    figures = _figures(job)
-    steps = _steps(job, definition, stages, counts, figures)
-    items = _items(job)
+    counts = counts_of(job, stages)
+    figures = _figures(job, stages)
+    steps = _steps(job, definition, stages, counts, figures, hands_on(job))
+    items = _items(job, stages)
     costs, took = _costs(figures), _took(figures.values())
     return Work(
         steps=tuple(steps),
         done=sum(1 for s in steps if s.sign.code == "SUCCEEDED"),
         fans=tuple(fans_of(definition, stages, counts)),
         items=tuple(_item_rows(items, definition)),
-        items_total=sum(sum(c.values()) for c in counts.values()),
+        items_total=sum(s.total for s in stages),
         costs=costs,
         took=took,
-        stopped=sum(c.get(s.number, 0) for c in counts.values() for s in STUCK_ITEM_STATES),
+        stopped=sum(counts[s.pk].get(n, 0) for s in stages if s.closed_at is None for n in STUCK_NUMBERS),
     )
 
 
-def _counts(job: Job) -> dict[int, dict[int, int]]:
+def counts_of(job: Job, stages: Sequence[Stage]) -> dict[int, dict[int, int]]:
+    """Items by stage and state. One query over a partial index: what succeeded is the rest of a stage's total."""
     found: dict[int, dict[int, int]] = defaultdict(dict)
-    rows = (
-        WorkItem.objects.filter(job=job)
-        .exclude(stage__kind=StageKind.MACHINE)
-        .values_list("stage", "state")
-        .annotate(n=Count("pk"))
-        .order_by()
-    )
-    for stage, state, count in rows:
+    rows = WorkItem.objects.filter(job=job, state__in=NOT_DONE_NUMBERS).values_list("stage", "state")
+    for stage, state, count in rows.annotate(n=Count("*")).order_by():
         found[stage][state] = count
+    for stage in stages:
+        found[stage.pk][ItemState.SUCCEEDED.number] = max(stage.total - sum(found[stage.pk].values()), 0)
     return found
 
 
-def _figures(job: Job) -> dict[int, dict[str, Any]]:
+def _figures(job: Job, stages: Sequence[Stage]) -> dict[int, dict[str, Any]]:
+    """Sums over attempts: anew for small stages, and for large ones now and then."""
+    found = _sums(job, [s for s in stages if s.total <= SUMMED_AT_ONCE])
+    for stage in stages:
+        if stage.total > SUMMED_AT_ONCE:
+            found |= _large.get(stage.pk, partial(_sums, job, [stage]))
+    return found
+
+
+def _sums(job: Job, stages: Sequence[Stage]) -> dict[int, dict[str, Any]]:
     rows = (
-        Attempt.objects.filter(_RAN, item__job=job)
-        .exclude(item__stage__kind=StageKind.MACHINE)
+        Attempt.objects.filter(_RAN, item__job=job, item__stage__in=stages)
         .values("item__stage")
         .annotate(
             attempts=Count("pk"),
@@ -141,6 +165,7 @@ def _steps(
     stages: Sequence[Stage],
     counts: dict[int, dict[int, int]],
     figures: dict[int, dict[str, Any]],
+    hands: list[Hand],
 ) -> list[Step]:
     steps = []
     for stage in stages:
@@ -156,6 +181,7 @@ def _steps(
                 cost=words.as_cost(row.get("spent")),
                 here=stage.closed_at is None and job.state not in ENDED,
                 stage_id=stage.pk,
+                apart=tuple(t for t in tabs_of(stage, counts[stage.pk], hands) if t.name in APART),
             )
         )
     opened = {s.name for s in stages}
@@ -174,7 +200,7 @@ def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
     def of(state: ItemState) -> int:
         return counts.get(state.number, 0)
 
-    done, total = of(ItemState.SUCCEEDED), sum(counts.values()) or stage.total
+    done, total = of(ItemState.SUCCEEDED), stage.total
     if total and done == total:
         return Sign("SUCCEEDED")
     if total and of(ItemState.COMPENSATED) == total:
@@ -201,11 +227,14 @@ def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
     return Sign("WAITING", said)
 
 
-def _items(job: Job) -> list[WorkItem]:
-    """The first hundred items with something to tell, in the order of the steps: not what a fan-out did at once."""
+def _items(job: Job, stages: Sequence[Stage]) -> list[WorkItem]:
+    """The first hundred items with something to tell, in the order of the steps: not what a fan-out did at once.
+
+    Those of a stage that is too large for a grid stand in its own list.
+    """
+    shown = [s for s in stages if s.total <= FAN_MOST]
     return list(
-        WorkItem.objects.filter(job=job)
-        .exclude(stage__kind=StageKind.MACHINE)
+        WorkItem.objects.filter(job=job, stage__in=shown)
         .exclude(stage__kind=StageKind.EACH, state=ItemState.SUCCEEDED.number, attempts=1)
         .exclude(stage__kind=StageKind.EACH, state=ItemState.READY.number, attempts=0)
         .select_related("stage")
@@ -220,6 +249,14 @@ def _item_rows(items: Sequence[WorkItem], definition: Workflow | None) -> list[I
     return [item_row(item, tuple(attempts[item.pk]), definition) for item in items]
 
 
+def sign_of_item(item: WorkItem, *, late: bool = False) -> Sign:
+    """The state of an item in words. `late`: where it was skipped, no person did that."""
+    state = item.state_name
+    if state is ItemState.REFUSED:
+        return Sign(state.value, "Stopped", "exhausted")
+    return Sign(state.value, "Late") if state is ItemState.SKIPPED and late else Sign(state.value)
+
+
 def item_row(item: WorkItem, attempts: tuple[Attempt, ...], definition: Workflow | None) -> ItemRow:
     """One item with its attempts, oldest first."""
     took = [a.ended_at - a.started_at for a in attempts]
@@ -227,11 +264,7 @@ def item_row(item: WorkItem, attempts: tuple[Attempt, ...], definition: Workflow
         item=item,
         step=words.stage_title(definition, item.stage.name),
         name=f"item {item.key}" if item.stage.kind == StageKind.EACH else "",
-        sign=Sign(
-            item.state_name.value,
-            "Stopped" if item.state_name is ItemState.REFUSED else "",
-            "exhausted" if item.state_name is ItemState.REFUSED else "",
-        ),
+        sign=sign_of_item(item),
         attempts=attempts,
         cost=words.as_cost(sum((a.cost for a in attempts), Decimal(0))),
         took=sum(took, timedelta()) if took else None,

@@ -13,7 +13,8 @@ from console.links import link
 from console.queries import item as items
 from console.queries import job as queries
 from console.queries import journal, steps
-from console.queries.cases import open_cases_of
+from console.queries import stage as stages
+from console.queries.cases import open_case_of_item, open_cases_of
 from console.queries.standing import sign_of_job
 from console.queries.undoing import undoing_of
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
@@ -55,6 +56,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "permissions": queries.permissions(found, request.roles, request.person.pk),
         "may_hold": queries.may_hold(request.roles) and found.state not in ENDED,
         "may_cancel": queries.may_cancel(found, request.roles, request.person.pk),
+        "redriving": queries.redriving(found, request.roles),
         "cancel_is_final": found.state not in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION),
         "journal": journal.latest(found),
     }
@@ -65,7 +67,45 @@ def item(request: TenantRequest, slug: str, job_id: int, item_id: int) -> HttpRe
     """One work item: what it was given, what it gave, and every attempt."""
     found = queries.job_of(job_id)
     shown = items.item_of(found, item_id)
-    return render(request, "console/item.html", {"job": found, "shown": shown})
+    case = open_case_of_item(item_id)
+    return render(
+        request,
+        "console/item.html",
+        {"job": found, "shown": shown, "case": case, "case_url": link("case", slug, case.pk) if case else ""},
+    )
+
+
+@tenant_page()
+def item_input(request: TenantRequest, slug: str, job_id: int, item_id: int, version: int) -> HttpResponse:
+    """What a version of an item's input holds, to the byte."""
+    text = items.input_text(queries.job_of(job_id), item_id, version)
+    return _to_be_saved(text, f"item-{item_id}-input-{version}")
+
+
+@tenant_page()
+def item_output(request: TenantRequest, slug: str, job_id: int, item_id: int, version: int) -> HttpResponse:
+    """What an item gave, to the byte: its SHA-256 is the output digest."""
+    text = items.output_text(queries.job_of(job_id), item_id, version)
+    return _to_be_saved(text, f"item-{item_id}-output-{version}")
+
+
+@tenant_page()
+def stage(request: TenantRequest, slug: str, job_id: int, stage_id: int) -> HttpResponseBase:
+    """The items of one step, fifty at a time in input order, all or those that something became of."""
+    found = queries.job_of(job_id)
+    show = request.GET.get("show", "")
+    text = request.GET.get("after", "")
+    after = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    page = stages.page_of(found, stages.stage_of(found, stage_id), show, after=after)
+    return render(
+        request, "console/stage.html", {"job": found, "page": page, "show": show, "further": bool(after)}
+    )
+
+
+def _to_be_saved(text: str, name: str) -> HttpResponse:
+    response = HttpResponse(text, content_type="application/json; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}.json"'
+    return response
 
 
 @tenant_page()
@@ -103,6 +143,4 @@ def journal_export(request: TenantRequest, slug: str, job_id: int) -> HttpRespon
 def job_input(request: TenantRequest, slug: str, job_id: int) -> HttpResponse:
     """The input exactly as it was accepted, whose SHA-256 is the input digest."""
     found = queries.job_of(job_id)
-    response = HttpResponse(found.input, content_type="application/json; charset=utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="{found.label}-input.json"'
-    return response
+    return _to_be_saved(found.input, f"{found.label}-input")

@@ -1,4 +1,4 @@
-"""Ways on from what stopped before, between or after sends: retry, give up, go on, stop here, propose again, release.
+"""Ways on from what stopped: retry, skip, give up, cancel, go on, stop here, propose again, release.
 
 Where the work is another room's action, that action's journal row closes the case in its own transaction (see
 `listening.py`), so that every door to it does, and so that the case cannot be closed without the deed.
@@ -29,8 +29,10 @@ from reconciliation.casework import close_case, keep_evidence
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, EvidenceKind
 from reconciliation.situation import SECONDERS, look_at
+from workflows.actions.cancel import cancel_job_inside
 from workflows.actions.hold import NotHoldable, release_job
 from workflows.actions.retry import fail_job_inside, grant_attempts_inside
+from workflows.actions.skip import skip_item_inside
 
 
 def retry(
@@ -51,6 +53,41 @@ def retry(
             item_id=case.item_id, person_id=person_id, attempts=attempts, reason=reason
         )
         return worked(case_id, job, f"It is tried again, up to {granted.attempts} times.")
+
+
+def skip(*, tenant_id: int, case_id: int, person_id: int, version: int, reason: str, now: datetime) -> Worked:
+    """Have the job go on without the item that stopped, where its workflow can. Locks job → item → case.
+
+    Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing, CannotSkip.
+    """
+    with working(tenant_id, case_id, person_id, VerbName.SKIP.value):
+        job, case = locks.lock_job_and_read_case(case_id)
+        operator(person_id)
+        check_version(case, version)
+        allow(VerbName.SKIP, look_at(job=job, case=case))
+        assert case.item_id is not None
+        reason = text(reason, "Say why the job can go on without it.")
+        skip_item_inside(item_id=case.item_id, person_id=person_id, reason=reason, now=now)
+        return worked(case_id, job, "The job goes on without it.")
+
+
+def cancel(
+    *, tenant_id: int, case_id: int, person_id: int, version: int, reason: str, now: datetime
+) -> Worked:
+    """Cancel the case's job, or ask for it where something may have been sent. Locks job → items → case.
+
+    An admin, or the submitter of an own job before it is approved. Raises NoSuchCase, NotPermitted, StaleCase,
+    NotAllowedNow, EvidenceMissing, AlreadyEnded.
+    """
+    with working(tenant_id, case_id, person_id, VerbName.CANCEL.value):
+        job, case = locks.lock_job_and_read_case(case_id)
+        check_version(case, version)
+        allow(VerbName.CANCEL, look_at(job=job, case=case))
+        reason = text(reason, "Say why the job is cancelled.")
+        done = cancel_job_inside(job_id=job.pk, person_id=person_id, reason=reason[:1000], now=now)
+        job.refresh_from_db()
+        said = "is cancelled" if done.ended else "is stopping: it ends when its outcome is known"
+        return worked(case_id, job, f"{job.label} {said}.")
 
 
 def give_up(

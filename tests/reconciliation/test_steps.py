@@ -8,8 +8,19 @@ import pytest
 
 from access.refusals import NotPermitted, Unprocessable
 from access.tenancy import acting
-from reconciliation.actions.steps import give_up, go_on, record_outcome, release, repropose, retry, stop_here
+from reconciliation.actions.steps import (
+    cancel,
+    give_up,
+    go_on,
+    record_outcome,
+    release,
+    repropose,
+    retry,
+    skip,
+    stop_here,
+)
 from reconciliation.actions.working import EvidenceMissing, NotAllowedNow, StaleCase
+from reconciliation.kinds import VerbName
 from reconciliation.models import CaseKind
 from tests.dispatch.faults import FaultServer, answers
 from tests.dispatch.world import RECEIPT, a_contract, as_json
@@ -63,6 +74,50 @@ def test_a_step_that_stops_again_opens_a_new_case(desk: Desk) -> None:
     second = desk.happens(job, "retry.exhausted", item=item.pk)
     assert second.pk != first.pk
     assert [c.pk for c in desk.cases(job, open_only=True)] == [second.pk]
+
+
+def test_what_the_workflow_cannot_do_without_is_not_left_out(desk: Desk) -> None:
+    job, item = stuck(desk, ItemState.REFUSED)
+    case = desk.happens(job, "item.refused", item=item.pk)
+    before = desk.snapshot(job)
+    verb = desk.verb(case, VerbName.SKIP)
+    assert (verb.allowed, "only an item of a fan-out" in verb.why_not) == (False, True)
+    with pytest.raises(NotAllowedNow, match="only an item of a fan-out"):
+        desk.act(skip, case, reason="we need it")
+    assert desk.snapshot(job) == before
+
+
+def test_what_a_case_offers_for_a_stopped_step_and_to_whom(desk: Desk) -> None:
+    job, item = stuck(desk, ItemState.EXHAUSTED)
+    case = desk.happens(job, "retry.exhausted", item=item.pk)
+    offered = {p: {v.name for v in desk.page(case, p).verbs if v.allowed} for p in (desk.anna, desk.admin)}
+    assert offered == {
+        desk.anna: {VerbName.RETRY, VerbName.CORRECT, VerbName.GIVE_UP},
+        desk.admin: {VerbName.CANCEL},
+    }
+
+
+def test_an_admin_cancels_the_job_of_a_case_and_an_operator_does_not(desk: Desk) -> None:
+    job, item = stuck(desk, ItemState.EXHAUSTED)
+    case = desk.happens(job, "retry.exhausted", item=item.pk)
+    with pytest.raises(NotPermitted):
+        desk.act(cancel, case, desk.anna, reason="enough")
+    with pytest.raises(EvidenceMissing):
+        desk.act(cancel, case, desk.admin, reason=" ")
+    done = desk.act(cancel, case, desk.admin, reason="ordered twice")
+    assert (done.job_state, done.resolution) == ("CANCELLED", "the job was cancelled")
+    with pytest.raises(StaleCase):
+        desk.act(cancel, case, desk.admin, reason="again")
+
+
+def test_a_draft_that_could_not_be_frozen_is_proposed_again_from_its_case(desk: Desk) -> None:
+    desk.world.policy(waives_approval=False)
+    job = desk.world.job()
+    desk.freeze(job)
+    _back_to_validated(desk, job)
+    case = desk.happens(job, "proposal.refused", why="no receiver")
+    assert desk.act(repropose, case).job_state == "AWAITING_APPROVAL"
+    assert desk.fresh(case).resolution == "went on"
 
 
 def test_giving_up_fails_the_job_and_closes_all_of_its_cases(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from workflows.models.waits import (
     Settled,
 )
 from workflows.models.work import (
-    OPEN_NUMBERS,
+    NOT_DONE_NUMBERS,
     STUCK_NUMBERS,
     Attempt,
     Checkpoint,
@@ -25,7 +25,7 @@ from workflows.models.work import (
 from workflows.models.workers import Lane, Worker
 
 __all__ = [
-    "OPEN_NUMBERS",
+    "NOT_DONE_NUMBERS",
     "STUCK_NUMBERS",
     "Attempt",
     "AttemptOutcome",

@@ -15,11 +15,11 @@ from django.db.models import Q
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 from workflows.kinds import AttemptOutcome, StageKind
 from workflows.models.jobs import Job
-from workflows.states import OPEN_ITEM_STATES, ItemState
+from workflows.states import ItemState
 
 READY, BACKING_OFF, RUNNING = ItemState.READY.number, ItemState.BACKING_OFF.number, ItemState.RUNNING.number
 WAITING = ItemState.WAITING.number
-OPEN_NUMBERS = [s.number for s in OPEN_ITEM_STATES]
+NOT_DONE_NUMBERS = [s.number for s in ItemState if s is not ItemState.SUCCEEDED]
 STUCK_NUMBERS = [ItemState.EXHAUSTED.number, ItemState.REFUSED.number]
 
 
@@ -157,7 +157,12 @@ class WorkItem(TenantModel):
                 name="item_waiting_until",
             ),
             models.Index(fields=["worker_id"], condition=Q(state=RUNNING), name="item_running"),
-            models.Index(fields=["job", "stage"], condition=Q(state__in=OPEN_NUMBERS), name="item_open"),
+            models.Index(
+                fields=["job", "stage", "state"],
+                include=["tenant"],
+                condition=Q(state__in=NOT_DONE_NUMBERS),
+                name="item_not_done",
+            ),
             models.Index(
                 fields=["id"],
                 condition=Q(state__in=STUCK_NUMBERS, reported_at__isnull=True),
