@@ -55,14 +55,17 @@ class Busy(Conflict):
     """A lock could not be had in time."""
 
 
-def tenant_page(*roles: Role) -> Callable[[View[P]], DoorView[P]]:
+def tenant_page(*roles: Role, takes_files: bool = False) -> Callable[[View[P]], DoorView[P]]:
     """A view `(request, slug, …)` for members of the organisation, holding one of `roles` if any are named.
 
     Sets `request.tenant`, `.person`, `.roles` and `.now`. Who is no member gets the same 404 as for an unknown
-    address; a member without the roles gets 403 and is told who may.
+    address; a member without the roles gets 403 and is told who may. A body over the limit gets 413; with
+    `takes_files` the view says itself what is wrong with a file.
     """
 
     def guard(view: View[P]) -> DoorView[P]:
+        inner = view if takes_files else _small(view)
+
         @wraps(view)
         def door(request: HttpRequest, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             inside = _admit(request, slug)
@@ -70,10 +73,12 @@ def tenant_page(*roles: Role) -> Callable[[View[P]], DoorView[P]]:
                 if request.method in SAFE:
                     with reading(inside.tenant.pk):
                         _identify(inside)
-                        return _answer(inside, lambda: _permitted(view, roles, inside, slug, *args, **kwargs))
+                        return _answer(
+                            inside, lambda: _permitted(inner, roles, inside, slug, *args, **kwargs)
+                        )
                 with reading(inside.tenant.pk):
                     _identify(inside)
-                return _answer(inside, lambda: _permitted(view, roles, inside, slug, *args, **kwargs))
+                return _answer(inside, lambda: _permitted(inner, roles, inside, slug, *args, **kwargs))
 
         return door  # type: ignore[return-value]  # wraps() keeps the types, not the names
 
@@ -142,10 +147,17 @@ def _permitted(
 ) -> HttpResponseBase:
     if roles and request.roles.isdisjoint(roles):
         raise NotPermitted(authority.who_may(*roles))
-    length = request.headers.get("Content-Length", "")
-    if length.isdigit() and int(length) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
-        raise RequestDataTooBig
     return view(request, slug, *args, **kwargs)
+
+
+def _small(view: View[P]) -> View[P]:
+    def within(request: TenantRequest, slug: str, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        length = request.headers.get("Content-Length", "")
+        if length.isdigit() and int(length) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+            raise RequestDataTooBig
+        return view(request, slug, *args, **kwargs)
+
+    return within
 
 
 def _answer(request: TenantRequest, view: Callable[[], HttpResponseBase]) -> HttpResponseBase:

@@ -43,12 +43,9 @@ def current_tenant_id() -> int | None:
 def reading(tenant_id: int) -> Iterator[None]:
     """A read-only transaction that sees one tenant's rows. May be nested; leaves the outer scope as it was."""
     outermost = not connection.in_atomic_block
-    with transaction.atomic():
-        if outermost:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION READ ONLY")
-        with _scoped(tenant_id):
-            yield
+    read_only = {"transaction_read_only": "on"} if outermost else {}
+    with transaction.atomic(), _scoped(tenant_id, outermost=outermost, settings=read_only):
+        yield
 
 
 @contextmanager
@@ -57,30 +54,31 @@ def acting(tenant_id: int, *, lock_timeout_ms: int = 5000) -> Iterator[None]:
 
     A lock that cannot be had within `lock_timeout_ms` raises OperationalError: somebody else is at it.
     """
-    with transaction.atomic(durable=True):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
-        with _scoped(tenant_id):
-            yield
+    outermost = not connection.in_atomic_block
+    timeout = {"lock_timeout": f"{lock_timeout_ms}ms"}
+    with transaction.atomic(durable=True), _scoped(tenant_id, outermost=outermost, settings=timeout):
+        yield
 
 
 @contextmanager
-def _scoped(tenant_id: int) -> Iterator[None]:
+def _scoped(tenant_id: int, *, outermost: bool, settings: dict[str, str]) -> Iterator[None]:
+    """The scope, and settings of the transaction, set in one statement: an action has many transactions."""
     before = _scope.get()
-    _set_local(tenant_id)
+    _set_local({**settings, "app.tenant": str(tenant_id)})
     token = _scope.set(tenant_id)
     try:
         yield
-        # A rollback (also to a savepoint) restores the setting by itself, so only success has to.
-        _set_local(before)
+        # The end of the transaction, or a rollback to a savepoint, restores the setting by itself.
+        if not outermost:
+            _set_local({"app.tenant": "" if before is None else str(before)})
     finally:
         _scope.reset(token)
 
 
-def _set_local(tenant_id: int | None) -> None:
+def _set_local(settings: dict[str, str]) -> None:
+    places = ", ".join(["set_config(%s, %s, true)"] * len(settings))
     with connection.cursor() as cursor:
-        value = "" if tenant_id is None else str(tenant_id)
-        cursor.execute("SELECT set_config('app.tenant', %s, true)", [value])
+        cursor.execute(f"SELECT {places}", [part for pair in settings.items() for part in pair])
 
 
 def require_scope() -> int:

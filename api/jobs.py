@@ -15,23 +15,25 @@ from access import authority
 from access.doors import find_tenant
 from access.models import Tenant
 from access.tenancy import reading
-from api import problems
+from api import events, problems
 from workflows import hooks, registry, submissions
 from workflows.actions.submit import LONGEST_KEY, submit_job
 from workflows.compensation.plan import progress_of
+from workflows.files import files_of
 from workflows.locks import NoSuchJob
-from workflows.models import Job
+from workflows.models import Job, StoredFile
 
 api = NinjaAPI(
     title="Counterfoil", version="1", urls_namespace="api", auth=django_auth, docs_url=None, openapi_url=None
 )
 problems.install(api)
+api.add_router("", events.router)
 
 
 @api.post("/t/{slug}/workflows/{name}/jobs", url_name="submit")
 def submit(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     """202 with the job's address. The same Idempotency-Key and input again answer the same job, and say so."""
-    tenant = _tenant(request, slug)
+    tenant = tenant_of(request, slug)
     key = request.headers.get("Idempotency-Key", "").strip()
     if not key:
         raise problems.BadRequest(
@@ -48,7 +50,7 @@ def submit(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         now=timezone.now(),
     )
     with reading(tenant.pk):
-        body = _job(slug, _find(made.job_id))
+        body = _job(slug, find_job(made.job_id))
     response = JsonResponse(body, status=202)
     response.headers["Location"] = body["url"]
     if made.replayed:
@@ -59,12 +61,12 @@ def submit(request: HttpRequest, slug: str, name: str) -> HttpResponse:
 @api.get("/t/{slug}/jobs/{int:job_id}", url_name="job")
 def job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
     """Where one job stands, and why it waits."""
-    tenant = _tenant(request, slug)
+    tenant = tenant_of(request, slug)
     with reading(tenant.pk):
-        return JsonResponse(_job(slug, _find(job_id)))
+        return JsonResponse(_job(slug, find_job(job_id)))
 
 
-def _tenant(request: HttpRequest, slug: str) -> Tenant:
+def tenant_of(request: HttpRequest, slug: str) -> Tenant:
     """The organisation of the address, for its members; for everybody else there is none."""
     tenant = find_tenant(slug)
     if tenant is None:
@@ -75,7 +77,7 @@ def _tenant(request: HttpRequest, slug: str) -> Tenant:
     return tenant
 
 
-def _find(job_id: int) -> Job:
+def find_job(job_id: int) -> Job:
     found = Job.objects.filter(pk=job_id).select_related("submitted_by").first()
     if found is None:
         raise NoSuchJob(f"There is no job {job_id} here.")
@@ -102,7 +104,13 @@ def _job(slug: str, job: Job) -> dict[str, Any]:
         "cancel_requested_at": _time(job.cancel_requested_at),
         "ended_at": _time(job.ended_at),
         "compensation": _compensation(job),
+        "files": [_file(slug, job, f) for f in files_of(job)],
     }
+
+
+def _file(slug: str, job: Job, file: StoredFile) -> dict[str, Any]:
+    url = reverse("api:job-file", args=[slug, job.pk, file.digest])
+    return {"digest": file.digest, "name": file.name, "kind": file.kind, "size": file.size, "url": url}
 
 
 def _compensation(job: Job) -> dict[str, Any] | None:

@@ -15,21 +15,36 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from access.doors import BUSY
 from access.refusals import Refused, status_of
+from workflows.actions.keep_file import FileTooLarge
+from workflows.actions.receive_event import InvalidEvent, TooManyUnused
 from workflows.actions.submit import ReferenceTaken
 from workflows.authoring import Problem
-from workflows.registry import NoSuchWorkflow
+from workflows.expectations import Misfit
+from workflows.registry import NoSuchWorkflow, RevisionMissing
 from workflows.submissions import InvalidSubmission, NotJson
 
 TITLES = {
     400: "The request cannot be read",
-    401: "Not signed in",
+    401: "Not signed in, or not signed",
     403: "Not permitted",
     404: "Not found",
     409: "Somebody or something was first",
     413: "The body is too large",
     422: "The submission has wrong fields",
+    429: "As many as may be kept are kept",
     503: "Not available at this moment",
 }
+
+
+class NotSigned(Exception):
+    """An event whose signature does not hold, or whose source or organisation is unknown: which of them is not told."""
+
+
+class TooLarge(Exception):
+    """The body is larger than this address takes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"A body may hold {limit} bytes here.")
 
 
 class BadRequest(Exception):
@@ -61,6 +76,9 @@ def install(api: NinjaAPI) -> None:
 
     for kind in (
         BadRequest,
+        NotSigned,
+        TooLarge,
+        RevisionMissing,
         NotJson,
         RequestDataTooBig,
         NoSuchWorkflow,
@@ -76,20 +94,39 @@ def install(api: NinjaAPI) -> None:
 
 def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
     match error:
+        case Misfit():
+            told = "This is not what is waited for under this key: see errors. The wait goes on."
+            return problem(422, told, errors=[Problem(_inside(e.field), e.message) for e in error.problems])
+        case InvalidEvent():
+            return problem(422, "The event was not taken: see errors.", errors=error.problems)
+        case TooManyUnused():
+            return problem(429, str(error))
         case InvalidSubmission():
             return problem(422, "Nothing was submitted: see errors.", errors=error.problems)
         case ReferenceTaken():
             return problem(409, str(error), job=_job_url(request, error.job_id))
+        case FileTooLarge():
+            return problem(413, str(error))
         case Refused():
             return problem(status_of(error), str(error))
         case OperationalError() if getattr(error.__cause__, "sqlstate", None) in BUSY:
             return problem(409, "Somebody else is at it at this moment. Nothing was done; send it again.")
         case OperationalError():
             return problem(503, "The database cannot be reached. Send it again with the same key.")
+        case RevisionMissing():
+            return problem(
+                503, "This server does not have the revision that waits for it. Send it again later."
+            )
+        case TooLarge():
+            return problem(413, str(error))
+        case NotSigned():
+            return problem(
+                401, "No source that is known here has signed this request in the last five minutes."
+            )
         case NoSuchWorkflow():
             return problem(404, str(error))
         case RequestDataTooBig():
-            return problem(413, f"A body may hold {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes.")
+            return problem(413, _limits())
         case AuthenticationError():
             return problem(401, "Sign in; the API takes the session of the console.")
         case HttpError():
@@ -98,6 +135,15 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
             return problem(404, "There is nothing at this address.")
         case _:
             return problem(400, str(error))
+
+
+def _limits() -> str:
+    body, file = settings.DATA_UPLOAD_MAX_MEMORY_SIZE, settings.COUNTERFOIL_LARGEST_FILE
+    return f"A body may hold {body:,} bytes, and a file in a form {file:,}."
+
+
+def _inside(field: str) -> str:
+    return f"value.{field}" if field else "value"
 
 
 def _plain(error: HttpError) -> str:

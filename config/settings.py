@@ -118,7 +118,7 @@ COUNTERFOIL_WORKFLOWS = [
     ).split(",")
     if w.strip()
 ]
-COUNTERFOIL_EVENTS_KEPT = int(os.environ.get("COUNTERFOIL_EVENTS_KEPT", "1000"))
+COUNTERFOIL_UNUSED_EVENTS = int(os.environ.get("COUNTERFOIL_UNUSED_EVENTS", "1000"))
 """Events that one source may have sent in vain before no more are taken that nobody waits for."""
 COUNTERFOIL_COST_CURRENCY = os.environ.get("COUNTERFOIL_COST_CURRENCY", "USD")
 COUNTERFOIL_PRICES = os.environ.get(
@@ -164,7 +164,14 @@ CONTENT_SECURITY_POLICY = {
 
 # --- input limits -----------------------------------------------------------------------------------------------
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
-"""Bytes of one request body; a larger one answers 413."""
+"""Bytes of one request body, files left out; a larger one answers 413."""
+
+COUNTERFOIL_LARGEST_FILE = int(os.environ.get("COUNTERFOIL_LARGEST_FILE", "20000000"))
+FILE_UPLOAD_HANDLERS = [
+    "web.uploads.WithinLimit",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 
 # --- the rest ---------------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en-gb"

@@ -11,6 +11,7 @@ from access.models import Tenant
 from access.tenancy import current_tenant_id
 from console.links import link
 from console.queries import counts
+from console.views.costs import MAY_SEE
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,10 @@ def _nav(request: HttpRequest, slug: str) -> list[Room]:
         Room("Reconcile", link("cases", slug), "r", counts.open_cases() or None),
         Room("Jobs", link("jobs", slug), "j"),
         Room("Receivers", link("receivers", slug), "v"),
+        Room("Limits", link("limits", slug), "l"),
     ]
+    if not request.roles.isdisjoint(MAY_SEE):  # type: ignore[attr-defined]
+        rooms.append(Room("Cost", link("costs", slug), "c"))
     here = request.path
     home = rooms[0].url
     return [

@@ -14,10 +14,12 @@ from typing import Any
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 
+from console.uploading import UploadInput, read_text
 from console.words import in_words
 from workflows import submissions
+from workflows.actions.keep_file import Kept
 from workflows.authoring import Problem, Workflow
 from workflows.stopped import MOST_ATTEMPTS
 
@@ -56,6 +58,24 @@ class SubmitForm(forms.Form):
                 found[legend].append(self[f"{entry.name}:file"])
         return list(found.items())
 
+    def uploads(self) -> list[tuple[Entry, UploadedFile[Any] | None, str]]:
+        """Every field that keeps a file: what was chosen for it, and the digest of what is kept from before."""
+        return [
+            (e, self.files.get(f"{e.name}:file"), str(self.data.get(self.add_prefix(e.name)) or ""))
+            for e in self.entries
+            if e.kind == "upload"
+        ]
+
+    def keep(self, entry: Entry, kept: Kept) -> None:
+        """The field's value is a file that is kept by now: it need not be chosen again."""
+        assert isinstance(self.data, QueryDict)
+        data = self.data.copy()
+        data[self.add_prefix(entry.name)] = kept.digest
+        self.data = data
+        widget = self.fields[entry.name].widget
+        assert isinstance(widget, UploadInput)
+        widget.kept = kept
+
     def value(self) -> dict[str, Any]:
         """What was filled in, as the JSON value that the API would be sent. Optional fields left empty are left out."""
         whole: dict[str, Any] = {}
@@ -89,8 +109,7 @@ class SubmitForm(forms.Form):
         raw = str(self.data.get(self.add_prefix(entry.name)) or "").replace("\r\n", "\n")
         uploaded = self.files.get(f"{entry.name}:file") if entry.kind == "file" else None
         if isinstance(uploaded, UploadedFile):
-            uploaded.seek(0)  # the value is asked for twice: to be checked, and to be submitted
-            raw = uploaded.read().decode("utf-8", errors="surrogateescape")
+            raw = read_text(uploaded, entry.name)
         if entry.kind == "bool":
             return bool(raw)
         if entry.kind not in ("long", "file"):
@@ -150,8 +169,8 @@ def _resolved(raw: dict[str, Any], definitions: dict[str, Any]) -> tuple[dict[st
 
 
 def _kind(field: dict[str, Any], definitions: dict[str, Any]) -> str:
-    if field.get("widget") == "file":
-        return "file"
+    if field.get("widget") in ("file", "upload"):
+        return str(field["widget"])
     if "enum" in field or "const" in field:
         return "choice"
     kind = field.get("type")
@@ -176,6 +195,7 @@ def field_of(entry: Entry) -> forms.Field:
         label=_sentence_case(label),
         help_text=help_text or _HELP.get(entry.kind, _example(schema)),
         required=entry.required and entry.kind != "file",
+        error_messages={"required": "Choose a file."} if entry.kind == "upload" else None,
         widget=_widget(entry),
         initial=_shown(default) if default is not None else None,
         strip=entry.kind not in ("long", "file"),
@@ -191,6 +211,8 @@ def _widget(entry: Entry) -> forms.Widget:
         options = schema.get("enum", [schema.get("const")])
         blank = [] if entry.required else [("", "–")]
         return forms.Select(choices=[*blank, *((str(o), in_words(str(o))) for o in options)])
+    if kind == "upload":
+        return UploadInput(accept=schema.get("accept", []))
     if kind in ("long", "lines", "json", "file"):
         return forms.Textarea(attrs={"rows": 8 if kind == "file" else 4, "spellcheck": "false"})
     if kind == "int":

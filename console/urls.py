@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from console.views import changing, correcting, front, job, jobs, receivers, submit
+from console.views import changing, correcting, costs, front, job, jobs, limits, receivers, submit
 
 urlpatterns: list[URLPattern] = [
     path("", front.front, name="front"),
@@ -27,6 +27,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("t/<slug:slug>/jobs/<int:job_id>/steps/<int:stage_id>/", job.stage, name="stage"),
     path("t/<slug:slug>/jobs/<int:job_id>/redrive/", changing.redrive, name="job-redrive"),
+    path("t/<slug:slug>/jobs/<int:job_id>/files/<str:digest>/", job.job_file, name="job-file"),
     path("t/<slug:slug>/jobs/<int:job_id>/input.json", job.job_input, name="job-input"),
     path("t/<slug:slug>/jobs/<int:job_id>/journal/", job.journal_page, name="job-journal"),
     path("t/<slug:slug>/jobs/<int:job_id>/journal.json", job.journal_export, name="job-journal-export"),
@@ -35,6 +36,11 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/jobs/<int:job_id>/release/", changing.release, name="job-release"),
     path("t/<slug:slug>/submit/", submit.choose, name="submit"),
     path("t/<slug:slug>/submit/<str:workflow>/", submit.submit, name="submit-workflow"),
+    path("t/<slug:slug>/limits/", limits.limits, name="limits"),
+    path("t/<slug:slug>/limits/set/", limits.edit, name="limit-edit"),
+    path("t/<slug:slug>/limits/drop/", limits.drop, name="limit-drop"),
+    path("t/<slug:slug>/cost/", costs.costs, name="costs"),
+    path("t/<slug:slug>/cost.csv", costs.costs_file, name="costs-file"),
     path("t/<slug:slug>/receivers/", receivers.receivers, name="receivers"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/pause/", receivers.pause, name="receiver-pause"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/resume/", receivers.resume, name="receiver-resume"),

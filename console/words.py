@@ -1,14 +1,10 @@
-"""Words for what the rows say in code: workflows, stages, costs."""
+"""Words for what the rows say in code: workflows, stages."""
 
 from __future__ import annotations
-
-from decimal import ROUND_HALF_UP, Decimal
 
 from workflows import registry
 from workflows.authoring import Workflow
 from workflows.authoring.steps import VALIDATE_STAGE
-
-CENT = Decimal("0.01")
 
 
 def workflow_title(name: str) -> str:
@@ -32,15 +28,6 @@ def definition_of(name: str, revision: str) -> Workflow | None:
 def in_words(name: str) -> str:
     """vendor-onboarding as Vendor onboarding."""
     return name.replace("-", " ").replace("_", " ").capitalize()
-
-
-def as_cost(value: Decimal | int | None) -> Decimal | None:
-    """A cost in cents, or with four decimals where cents would say nothing; None where nothing was charged."""
-    if not value:
-        return None
-    cost = Decimal(value)
-    places = CENT if abs(cost) >= CENT / 2 else Decimal("0.0001")
-    return cost.quantize(places, rounding=ROUND_HALF_UP)
 
 
 def several(count: int, one: str, many: str = "") -> str:

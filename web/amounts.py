@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from babel.numbers import get_currency_name, get_currency_precision, get_currency_symbol
 from num2words import num2words
@@ -46,6 +46,13 @@ def sign_and_figures(amount: Decimal, currency: str) -> tuple[str, str]:
     digits = max(get_currency_precision(currency), given)
     minus = MINUS if amount < 0 else ""
     return minus + get_currency_symbol(currency, locale="en"), f"{abs(amount):,.{digits}f}"
+
+
+def rounded_cost(cost: Decimal) -> Decimal:
+    """Cents, or as many decimals as it takes to show that it is more than nothing."""
+    if not cost or abs(cost) >= Decimal("0.005"):
+        return cost.quantize(Decimal("0.01"), rounding=ROUND_HALF_UP)
+    return cost.quantize(Decimal(1).scaleb(cost.adjusted()), rounding=ROUND_HALF_UP)
 
 
 def amount_in_words(amount: Decimal | int | str, currency: str) -> str:

@@ -6,8 +6,9 @@ class WorkflowsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from workflows import checks, deadlines, explaining, hooks, journal_sql, machines, providers
+        from workflows import checks, deadlines, explaining, files, hooks, journal_sql, machines, providers
         from workflows.authoring import asking
+        from workflows.authoring import files as authoring_files
         from workflows.compensation import beginning, machine, plan
         from workflows.costs import reviews
         from workflows.costs import sql as costs_sql
@@ -24,4 +25,5 @@ class WorkflowsConfig(AppConfig):
         hooks.explains_waiting(explaining.RANK, explaining.why_it_waits)
         start.connect()
         asking.answers_by_default(providers.provider)
+        authoring_files.reads_by_default(files.reader_of)
         checks.load_prices()

@@ -112,4 +112,5 @@ ALTER TABLE workflows_worker SET (fillfactor = 50);
 ALTER TABLE workflows_workitem SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01);
 ALTER TABLE workflows_checkpoint ALTER COLUMN output SET STORAGE EXTERNAL;
 ALTER TABLE workflows_iteminput ALTER COLUMN value SET STORAGE EXTERNAL;
+ALTER TABLE workflows_storedfile ALTER COLUMN content SET STORAGE EXTERNAL;
 """

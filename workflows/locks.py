@@ -6,8 +6,19 @@ Within a table rows are locked in the order of their ids. What items wait for co
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from access.refusals import NotFound
-from workflows.models import EventSource, Expectation, ExternalEvent, Job, WorkItem
+from workflows.models import (
+    EventSource,
+    Expectation,
+    ExternalEvent,
+    Job,
+    Limit,
+    SharedLimit,
+    StoredFile,
+    WorkItem,
+)
 
 
 class NoSuchJob(NotFound):
@@ -46,3 +57,19 @@ def lock_source(name: str) -> EventSource | None:
     """The event source of this name if it has not ended, fresh and locked. Alone."""
     rows = EventSource.objects.select_for_update(no_key=True, of=("self",))
     return rows.filter(name=name, ended_at__isnull=True).first()
+
+
+def lock_files(digests: Collection[str]) -> list[StoredFile]:
+    """Kept files without their bytes, locked in the order of their ids: only a sweep minds. No lock comes before it."""
+    query = StoredFile.objects.select_for_update(no_key=True, of=("self",)).defer("content")
+    return list(query.filter(digest__in=digests).order_by("pk"))
+
+
+def lock_limit(name: str) -> Limit | None:
+    """The scope's tenant's limit of this name, fresh and locked, or None. Nothing else is locked after it."""
+    return Limit.objects.select_for_update(no_key=True, of=("self",)).filter(name=name).first()
+
+
+def lock_shared_limit(name: str) -> SharedLimit | None:
+    """The installation's limit of this name, likewise."""
+    return SharedLimit.objects.select_for_update(no_key=True, of=("self",)).filter(name=name).first()

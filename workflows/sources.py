@@ -7,6 +7,7 @@ from datetime import datetime
 
 from access.secrets import References, SecretMissing
 from workflows.models import EventSource
+from workflows.signatures import SHORTEST_SECRET, is_secret
 
 log = logging.getLogger(__name__)
 SECRETS = References("EVENTS")
@@ -21,13 +22,15 @@ def secrets_of(name: str, now: datetime) -> list[str]:
     return [] if source is None else [s for r in _references(source, now) if (s := _read(source, r))]
 
 
-def is_readable(source: EventSource) -> bool:
-    """Whether this process can read the source's secret."""
+def fault_of(reference: str) -> str:
+    """What is wrong with the secret behind a reference, as this process sees it; empty where nothing is."""
     try:
-        SECRETS.read(source.secret_reference)
-    except SecretMissing:
-        return False
-    return True
+        secret = SECRETS.read(reference)
+    except SecretMissing as missing:
+        return str(missing)
+    if not is_secret(secret):
+        return f"{reference} holds no secret of {SHORTEST_SECRET} bytes or more in base64."
+    return ""
 
 
 def _references(source: EventSource, now: datetime) -> list[str]:
@@ -36,8 +39,7 @@ def _references(source: EventSource, now: datetime) -> list[str]:
 
 
 def _read(source: EventSource, reference: str) -> str:
-    try:
-        return SECRETS.read(reference)
-    except SecretMissing as missing:
-        log.error("events of %s cannot be checked: %s", source.name, missing)
-        return ""
+    fault = fault_of(reference)
+    if fault:
+        log.error("events of %s cannot be checked: %s", source.name, fault)
+    return "" if fault else SECRETS.read(reference)

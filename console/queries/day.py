@@ -1,19 +1,17 @@
-"""The last 24 hours in figures: jobs that ended, what models cost, and whether the machine is well."""
+"""The last 24 hours in figures: jobs that ended, and whether the machine is well."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 
-from django.db.models import Count, Max, Min, Q, Sum
+from django.db.models import Count, Max, Min, Q
 from django.db.models.functions import TruncHour
 from django_q.models import Task
 
-from console.words import as_cost, workflow_title
 from dispatch.models import Receiver
-from workflows.models import Attempt, AttemptOutcome, Job, JournalEntry, StageKind, Worker, WorkItem
+from workflows.models import Job, JournalEntry, StageKind, Worker, WorkItem
 from workflows.states import ENDED, ItemState, JobState
 
 DAY = timedelta(hours=24)
@@ -53,29 +51,6 @@ class EndedChart:
 
 
 @dataclass(frozen=True, slots=True)
-class CostRow:
-    """What one workflow's attempts cost, useful and in vain. The widths are shares of the dearest, of 100."""
-
-    workflow: str
-    succeeded: Decimal | None
-    failed: Decimal | None
-    ok_width: str
-    fail_x: str
-    fail_width: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Model cost by workflow, dearest first."""
-
-    rows: tuple[CostRow, ...]
-    spent: Decimal | None
-    succeeded: Decimal | None
-    failed: Decimal | None
-    failed_share: int
-
-
-@dataclass(frozen=True, slots=True)
 class Health:
     """What the machine is doing, as its own rows say."""
 
@@ -96,11 +71,15 @@ class Health:
         return f"{len(self.paused)} of {self.receivers} paused"
 
 
+def last_hours(now: datetime) -> tuple[datetime, ...]:
+    """The last 24 hours, whole ones, this one included."""
+    this = now.replace(minute=0, second=0, microsecond=0)
+    return tuple(this - timedelta(hours=n) for n in range(23, -1, -1))
+
+
 def ended(now: datetime) -> EndedChart:
     """Jobs that ended, by hour and outcome, and those that stopped at an unknown outcome and are still there."""
-    hours = tuple(
-        now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=n) for n in range(23, -1, -1)
-    )
+    hours = last_hours(now)
     found: dict[tuple[str, datetime], int] = defaultdict(int)
     for state, hour, count in (
         Job.objects.filter(ended_at__gte=hours[0], state__in=ENDED)
@@ -148,35 +127,6 @@ def _round_up(count: int) -> int:
         if count <= top:
             return top
     return -(-count // 10_000) * 10_000
-
-
-def cost(now: datetime) -> Cost:
-    """What the attempts of the last 24 hours cost: those that gave a result, and those that gave none."""
-    sums = (
-        Attempt.objects.filter(ended_at__gte=now - DAY, cost__gt=0)
-        .values_list("item__job__workflow")
-        .annotate(
-            useful=Sum("cost", filter=Q(outcome=AttemptOutcome.SUCCEEDED), default=Decimal(0)),
-            useless=Sum("cost", filter=~Q(outcome=AttemptOutcome.SUCCEEDED), default=Decimal(0)),
-        )
-        .order_by()
-    )
-    found = sorted(sums, key=lambda row: (-(row[1] + row[2]), row[0]))
-    dearest = max((useful + useless for _, useful, useless in found), default=Decimal(1))
-    rows = tuple(
-        CostRow(
-            workflow=workflow_title(name),
-            succeeded=as_cost(useful),
-            failed=as_cost(useless),
-            ok_width=f"{useful / dearest * 100:.1f}",
-            fail_x=f"{useful / dearest * 100:.1f}",
-            fail_width=f"{useless / dearest * 100:.1f}",
-        )
-        for name, useful, useless in found
-    )
-    useful, useless = sum((r[1] for r in found), Decimal(0)), sum((r[2] for r in found), Decimal(0))
-    share = round(useless / (useful + useless) * 100) if useful + useless else 0
-    return Cost(rows, as_cost(useful + useless), as_cost(useful), as_cost(useless), share)
 
 
 def health(now: datetime) -> Health:

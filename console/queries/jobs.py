@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
 
 from access.tenancy import TenantQuerySet
 from approvals.models import Decision, Proposal, Verdict
@@ -18,7 +17,8 @@ from console.queries.standing import Sign, sign_of_job, with_standing
 from dispatch.models import Operation
 from web.times import left_words, stamp_words
 from web.vocabulary import sign_of
-from workflows.models import Attempt, Job, Stage, StageKind, WorkItem
+from workflows.costs.spent import NOTHING, Spent, uses_of
+from workflows.models import Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, ItemState, JobState
 
 PAGE = 25
@@ -71,7 +71,7 @@ class Row:
     sign: Sign
     stands: str
     by: str
-    cost: Decimal | None
+    spent: Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ def _bars(states: Sequence[JobState], found: dict[str, int]) -> tuple[Bar, ...]:
 
 
 def page(chosen: Filter, now: datetime, *, before: int = 0, after: int = 0) -> Page:
-    """One page of jobs, older than `before` or newer than `after`. Six queries, however many rows."""
-    jobs = with_standing(_matching(chosen).select_related("submitted_by")).annotate(cost=Subquery(_costs()))
+    """One page of jobs, older than `before` or newer than `after`. Seven queries, however many rows."""
+    jobs = with_standing(_matching(chosen).select_related("submitted_by"))
     if after:
         found = list(jobs.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
         more_newer, more_older = len(found) > PAGE, True
@@ -123,6 +123,7 @@ def page(chosen: Filter, now: datetime, *, before: int = 0, after: int = 0) -> P
         more_newer, more_older = bool(before), len(found) > PAGE
         found = found[:PAGE]
     stands = _stands(found, now)
+    uses = uses_of(*(job.pk for job in found))
     rows = tuple(
         Row(
             job=job,
@@ -130,7 +131,7 @@ def page(chosen: Filter, now: datetime, *, before: int = 0, after: int = 0) -> P
             sign=sign_of_job(job),
             stands=stands.get(job.pk, ""),
             by=job.submitted_by.username,
-            cost=words.as_cost(job.cost),
+            spent=sum((u.spent for u in uses if u.job_id == job.pk), NOTHING),
         )
         for job in found
     )
@@ -139,11 +140,6 @@ def page(chosen: Filter, now: datetime, *, before: int = 0, after: int = 0) -> P
         older=found[-1].pk if found and more_older else 0,
         newer=found[0].pk if found and more_newer else 0,
     )
-
-
-def _costs() -> QuerySet[Attempt, Any]:
-    attempts = Attempt.objects.filter(item__job=OuterRef("pk")).order_by()
-    return attempts.values("item__job").annotate(c=Sum("cost")).values("c")
 
 
 def _matching(chosen: Filter) -> TenantQuerySet[Job]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
 
-from django.db.models import Count, Max, Min, Q, Sum
+from django.db.models import Count, Max, Min, Q
 
 from console import words
 from console.queries.fans import FAN_MOST, Fan, fans_of
@@ -19,6 +18,7 @@ from console.queries.keeping import Kept
 from console.queries.standing import Sign
 from console.queries.tabs import APART, Tab, tabs_of
 from workflows.authoring import Workflow
+from workflows.costs.spent import NOTHING, Line, Spent, StageUse, spent_by, uses_of
 from workflows.models import (
     NOT_DONE_NUMBERS,
     STUCK_NUMBERS,
@@ -35,7 +35,6 @@ LISTED = 100
 SUMMED_AT_ONCE = 1000
 """Items of a stage over whose attempts every look at the page sums."""
 
-_large: Kept[dict[int, dict[str, Any]]] = Kept()
 _RAN = Q(
     outcome__in=[o for o in AttemptOutcome if o not in (AttemptOutcome.WAITING, AttemptOutcome.RELEASED)]
 )
@@ -51,7 +50,7 @@ class Step:
     attempts: int = 0
     route: str = ""
     took: timedelta | None = None
-    cost: Decimal | None = None
+    spent: Spent = NOTHING
     here: bool = False
     stage_id: int = 0
     apart: tuple[Tab, ...] = ()
@@ -67,7 +66,7 @@ class ItemRow:
     name: str
     sign: Sign
     attempts: tuple[Attempt, ...]
-    cost: Decimal | None
+    spent: Spent
     took: timedelta | None
 
     @property
@@ -77,13 +76,30 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a job's attempts cost: useful, and on attempts that gave no result."""
+    """What a job cost, by what became of it. The widths are shares of 300."""
 
-    total: Decimal | None
-    useless: Decimal | None
-    useless_attempts: int
-    useful_width: str
-    useless_width: str
+    line: Line
+    failed_attempts: int
+    kept_width: str
+    failed_width: str
+    refused_width: str
+    refused_x: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How the attempts of one stage ran."""
+
+    attempts: int = 0
+    began: datetime | None = None
+    ended: datetime | None = None
+
+    @property
+    def took(self) -> timedelta | None:
+        return self.ended - self.began if self.began and self.ended else None
+
+
+_large: Kept[dict[int, Figures]] = Kept()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +117,21 @@ class Work:
 
 
 def work_of(job: Job) -> Work:
-    """Stages, items and attempts of one job. Eight queries, and one more for each step that people had a hand in."""
+    """Stages, items and attempts of one job. Nine queries, and one more for each step that people had a hand in."""
     definition = words.definition_of(job.workflow, job.revision)
     stages = list(Stage.objects.filter(job=job).exclude(kind=StageKind.MACHINE).order_by("ordinal", "pk"))
     counts = counts_of(job, stages)
     figures = _figures(job, stages)
-    steps = _steps(job, definition, stages, counts, figures, hands_on(job))
-    items = _items(job, stages)
-    costs, took = _costs(figures), _took(figures.values())
+    uses = uses_of(job.pk)
+    steps = _steps(job, definition, stages, counts, figures, uses, hands_on(job))
     return Work(
         steps=tuple(steps),
         done=sum(1 for s in steps if s.sign.code == "SUCCEEDED"),
         fans=tuple(fans_of(definition, stages, counts)),
-        items=tuple(_item_rows(items, definition)),
+        items=tuple(_item_rows(_items(job, stages), definition)),
         items_total=sum(s.total for s in stages),
-        costs=costs,
-        took=took,
+        costs=_costs(job, uses),
+        took=_took(figures.values()),
         stopped=sum(counts[s.pk].get(n, 0) for s in stages if s.closed_at is None for n in STUCK_NUMBERS),
     )
 
@@ -132,7 +147,7 @@ def counts_of(job: Job, stages: Sequence[Stage]) -> dict[int, dict[int, int]]:
     return found
 
 
-def _figures(job: Job, stages: Sequence[Stage]) -> dict[int, dict[str, Any]]:
+def _figures(job: Job, stages: Sequence[Stage]) -> dict[int, Figures]:
     """Sums over attempts: anew for small stages, and for large ones now and then."""
     found = _sums(job, [s for s in stages if s.total <= SUMMED_AT_ONCE])
     for stage in stages:
@@ -141,22 +156,10 @@ def _figures(job: Job, stages: Sequence[Stage]) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _sums(job: Job, stages: Sequence[Stage]) -> dict[int, dict[str, Any]]:
-    rows = (
-        Attempt.objects.filter(_RAN, item__job=job, item__stage__in=stages)
-        .values("item__stage")
-        .annotate(
-            attempts=Count("pk"),
-            began=Min("started_at"),
-            ended=Max("ended_at"),
-            route=Max("route"),
-            spent=Sum("cost"),
-            useless=Sum("cost", filter=~Q(outcome=AttemptOutcome.SUCCEEDED), default=Decimal(0)),
-            useless_attempts=Count("pk", filter=~Q(outcome=AttemptOutcome.SUCCEEDED)),
-        )
-        .order_by()
-    )
-    return {row["item__stage"]: dict(row) for row in rows}
+def _sums(job: Job, stages: Sequence[Stage]) -> dict[int, Figures]:
+    rows = Attempt.objects.filter(_RAN, item__job=job, item__stage__in=stages).values_list("item__stage")
+    sums = rows.annotate(attempts=Count("pk"), began=Min("started_at"), ended=Max("ended_at")).order_by()
+    return {stage: Figures(attempts, began, ended) for stage, attempts, began, ended in sums}
 
 
 def _steps(
@@ -164,21 +167,23 @@ def _steps(
     definition: Workflow | None,
     stages: Sequence[Stage],
     counts: dict[int, dict[int, int]],
-    figures: dict[int, dict[str, Any]],
+    figures: dict[int, Figures],
+    uses: Sequence[StageUse],
     hands: list[Hand],
 ) -> list[Step]:
     steps = []
     for stage in stages:
-        row = figures.get(stage.pk, {})
+        row = figures.get(stage.pk, Figures())
+        used = [u for u in uses if u.stage_id == stage.pk]
         steps.append(
             Step(
                 number=stage.ordinal + 1,
                 title=words.stage_title(definition, stage.name),
                 sign=_stage_sign(job, stage, counts[stage.pk]),
-                attempts=row.get("attempts", 0),
-                route=row.get("route", ""),
-                took=row["ended"] - row["began"] if row else None,
-                cost=words.as_cost(row.get("spent")),
+                attempts=row.attempts,
+                route=", ".join(sorted({u.route for u in used})),
+                took=row.took,
+                spent=sum((u.spent for u in used), NOTHING),
                 here=stage.closed_at is None and job.state not in ENDED,
                 stage_id=stage.pk,
                 apart=tuple(t for t in tabs_of(stage, counts[stage.pk], hands) if t.name in APART),
@@ -266,28 +271,27 @@ def item_row(item: WorkItem, attempts: tuple[Attempt, ...], definition: Workflow
         name=f"item {item.key}" if item.stage.kind == StageKind.EACH else "",
         sign=sign_of_item(item),
         attempts=attempts,
-        cost=words.as_cost(sum((a.cost for a in attempts), Decimal(0))),
+        spent=sum((Spent(a.cost, a.unpriced, a.tokens_in, a.tokens_out) for a in attempts), NOTHING),
         took=sum(took, timedelta()) if took else None,
     )
 
 
-def _costs(figures: dict[int, dict[str, Any]]) -> Costs:
-    total = sum((row["spent"] for row in figures.values()), Decimal(0))
-    useless = sum((row["useless"] for row in figures.values()), Decimal(0))
-    share = useless / total * 300 if total else Decimal(0)
+def _costs(job: Job, uses: Sequence[StageUse]) -> Costs:
+    line = spent_by(job, uses)
+    whole = line.total.cost or Decimal(1)
+    kept, failed, refused = (of.cost / whole * 300 for of in (line.kept, line.failed, line.refused))
     return Costs(
-        total=words.as_cost(total),
-        useless=words.as_cost(useless),
-        useless_attempts=sum(row["useless_attempts"] for row in figures.values() if row["useless"]),
-        useful_width=f"{300 - share if total else 0:.1f}",
-        useless_width=f"{share:.1f}",
+        line=line,
+        failed_attempts=sum(u.attempts for u in uses if not u.gave_result),
+        kept_width=f"{kept:.1f}",
+        failed_width=f"{failed:.1f}",
+        refused_width=f"{refused:.1f}",
+        refused_x=f"{kept + failed:.1f}",
     )
 
 
-def _took(rows: Any) -> timedelta | None:
-    found = list(rows)
+def _took(figures: Iterable[Figures]) -> timedelta | None:
+    found = [f for f in figures if f.began and f.ended]
     if not found:
         return None
-    began: datetime = min(row["began"] for row in found)
-    ended: datetime = max(row["ended"] for row in found)
-    return ended - began
+    return max(f.ended for f in found if f.ended) - min(f.began for f in found if f.began)

@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 
 from access.belonging import tenants_of
 from access.doors import TenantRequest, tenant_page
-from console.queries import day, needs
+from console.queries import costs, day, needs
 from web.htmx import render_fragment
 
 
@@ -28,7 +28,7 @@ def home(request: TenantRequest, slug: str) -> HttpResponseBase:
         "total": sum(q.count for q in queues),
         "late": sum(q.late for q in queues),
         "ended": day.ended(request.now),
-        "cost": day.cost(request.now),
+        "cost": costs.last_day(request.now),
         "health": day.health(request.now),
     }
     return render_fragment(request, "console/home.html#live", context)

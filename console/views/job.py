@@ -17,7 +17,9 @@ from console.queries import stage as stages
 from console.queries.cases import open_case_of_item, open_cases_of
 from console.queries.standing import sign_of_job
 from console.queries.undoing import undoing_of
+from web.downloads import download
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
+from workflows.files import file_of, files_of
 from workflows.models import Job
 from workflows.states import ENDED, JobState
 
@@ -50,6 +52,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "why": queries.why_waiting(found),
         "work": work,
         "operations": operations,
+        "files": files_of(found),
         "proposals": [(p, link("approval", slug, p.pk)) for p in proposals],
         "cases": [(c, link("case", slug, c.pk)) for c in open_cases_of(found)],
         "fates": [] if found.state in ENDED else queries.fates(found),
@@ -137,6 +140,13 @@ def journal_export(request: TenantRequest, slug: str, job_id: int) -> HttpRespon
     response = JsonResponse(body, json_dumps_params={"ensure_ascii": False, "indent": 1})
     response.headers["Content-Disposition"] = f'attachment; filename="{found.label}-journal.json"'
     return response
+
+
+@tenant_page()
+def job_file(request: TenantRequest, slug: str, job_id: int, digest: str) -> HttpResponse:
+    """A file that the job names, to be saved and never shown: what it holds came from anybody."""
+    file = file_of(queries.job_of(job_id), digest)
+    return download(name=file.name, media_type=file.media_type, content=file.content)
 
 
 @tenant_page()

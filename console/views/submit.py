@@ -12,8 +12,10 @@ from access.doors import TenantRequest, tenant_page
 from access.roles import Role
 from console.forms import SubmitForm, form_of, new_key
 from console.links import link
+from console.uploading import keep_upload, kept_before
 from console.words import in_words
 from workflows import registry, submissions
+from workflows.actions.keep_file import FileRefused
 from workflows.actions.submit import ReferenceTaken, SubmissionKeyReused, submit_job
 from workflows.authoring import Problem, Workflow
 
@@ -27,14 +29,14 @@ def choose(request: TenantRequest, slug: str) -> HttpResponseBase:
     return render(request, "console/choose.html", context)
 
 
-@tenant_page(Role.SUBMITTER)
+@tenant_page(Role.SUBMITTER, takes_files=True)
 def submit(request: TenantRequest, slug: str, workflow: str) -> HttpResponseBase:
     """The form of a workflow. One rendering is one intent: its hidden key makes a second press find the first's job."""
     definition = _definition(workflow)
     if request.method != "POST":
         return _form(request, definition, form_of(definition))
     form = form_of(definition, request)
-    problems = _try_shape(definition, form)
+    problems = [*_keep_files(request, form), *_try_shape(definition, form)]
     if problems:
         form.blame(problems)
     if form.errors:
@@ -68,6 +70,21 @@ def _definition(name: str) -> Workflow:
         return registry.current(name)
     except registry.NoSuchWorkflow as error:
         raise Http404(str(error)) from error
+
+
+def _keep_files(request: TenantRequest, form: SubmitForm) -> list[Problem]:
+    """Keep what was chosen, each in a transaction of its own, and find what is kept from before; what was refused."""
+    problems = []
+    for entry, chosen, digest in form.uploads():
+        try:
+            kept = keep_upload(request, chosen) if chosen is not None else kept_before(request, digest)
+        except FileRefused as refused:
+            form.fields[entry.name].required = False  # one sentence at the field: this one
+            problems.append(Problem(entry.name, str(refused)))
+        else:
+            if kept is not None:
+                form.keep(entry, kept)
+    return problems
 
 
 def _try_shape(definition: Workflow, form: SubmitForm) -> list[Problem]:

@@ -29,7 +29,7 @@ AREAS = {
     OPERATOR: ("cases/",),
     ADMIN: ("jobs/", "receivers/"),
     SUBMITTER: ("submit/",),
-    AUDITOR: (),
+    AUDITOR: ("cost/",),
 }
 """Who looks at which pages: whoever has most to do there. Home is everybody's."""
 

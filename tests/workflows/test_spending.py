@@ -23,7 +23,7 @@ from workflows import journal, locks
 from workflows.actions.cancel import cancel_job
 from workflows.actions.submit import submit_job
 from workflows.costs import counting, currency
-from workflows.costs.spent import Line, Spent, spending, spent_by
+from workflows.costs.spent import Line, Spent, spending, spent_by, uses_of
 from workflows.engine.connections import connect
 from workflows.engine.engine import Engine
 from workflows.models import CostBook, Job, JobSpending, Spending, SpendingReview, WorkItem
@@ -104,8 +104,8 @@ def test_attempts_are_summed_up_by_workflow_route_day_and_fate(
     ]
     with reading(tenant.pk):
         assert Spending.objects.count() == 4
-        assert spent_by(job).failed == Spent(Decimal("0.25"), 2, 20, 2)
-        assert spent_by(job).kept.cost == Decimal("1.0000000001")
+        assert spent_by(job, uses_of(job.pk)).failed == Spent(Decimal("0.25"), 2, 20, 2)
+        assert spent_by(job, uses_of(job.pk)).kept.cost == Decimal("1.0000000001")
 
 
 def test_an_attempt_with_several_routes_counts_for_each_of_them(

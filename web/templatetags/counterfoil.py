@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from django import template
+from django.conf import settings
 from django.http import QueryDict
 from django.template import Context
 from django.utils import timezone
@@ -25,6 +26,13 @@ register = template.Library()
 DASH = "\N{EN DASH}"
 NO_AMOUNT = format_html('<span class="faint">{}</span>', "no amount")
 NO_LIMIT = format_html('<span class="faint">{}</span>', "no limit")
+UNKNOWN_COST = format_html('<span class="faint">{}</span>', "unknown")
+AND_UNKNOWN = format_html(
+    ' <small class="faint" title="{}">+{}?<span class="vh"> {}</span></small>',
+    "and calls of unknown cost",
+    "\N{NO-BREAK SPACE}",
+    "and calls of unknown cost",
+)
 NEVER = format_html('<span class="faint">{}</span>', DASH)
 
 
@@ -104,6 +112,29 @@ def span(value: timedelta | int | Decimal | None) -> str:
     if value is None:
         return DASH
     return times.span_words(value if isinstance(value, timedelta) else timedelta(seconds=int(value)))
+
+
+@register.simple_tag
+def cost(spent: Any) -> SafeString:
+    """What calls cost, of anything with a `cost` and a number of calls of `unpriced` cost; unknown is never nothing."""
+    if spent is None or not (spent.cost or spent.unpriced):
+        return NEVER
+    if not spent.cost:
+        return UNKNOWN_COST
+    shown = money(amounts.rounded_cost(spent.cost), settings.COUNTERFOIL_COST_CURRENCY)
+    return format_html("{}{}", shown, AND_UNKNOWN) if spent.unpriced else shown
+
+
+@register.simple_tag
+def amount(cost: Decimal | int) -> SafeString:
+    """A cost that is known, nothing included, as the axis of a chart has it."""
+    return money(amounts.rounded_cost(Decimal(cost)), settings.COUNTERFOIL_COST_CURRENCY)
+
+
+@register.filter
+def number(value: int) -> str:
+    """12,345"""
+    return f"{value:,}"
 
 
 @register.simple_tag

@@ -24,6 +24,10 @@ from workflows.models import EventEnd, Expectation, ExternalEvent
 from workflows.submissions import InvalidSubmission
 
 
+class InvalidEvent(InvalidSubmission):
+    """What came could end no wait: its key or its value is not fit to be kept."""
+
+
 class EventIdReused(Conflict):
     """The same event id came with another key or value. One id an event; the first one stands."""
 
@@ -47,7 +51,7 @@ def receive_event(
 
     `value` is parsed JSON (`submissions.parse`). Where a step waits for the key, the value has to be of its type. Locks
     the event's id → job → item → expectation. A held job's event counts; what follows does not run until it is
-    released. Raises InvalidSubmission (what no wait could use), Misfit (not of the type; the wait goes on, and the
+    released. Raises InvalidEvent (what no wait could use), Misfit (not of the type; the wait goes on, and the
     same id may come again), EventIdReused, TooManyUnused, RevisionMissing; then nothing is kept.
     """
     text, digest = _content(key, value)
@@ -74,7 +78,7 @@ def _content(key: str, value: Any) -> tuple[str, str]:
     problems = [] if is_key(key) else [Problem("key", f"give 1 to {LONGEST_KEY} printable characters")]
     problems += submissions.problems_of({"value": value})
     if problems:
-        raise InvalidSubmission(problems)
+        raise InvalidEvent(problems)
     text = submissions.canonical(value)
     return text, digest_of(f"{key}\n{text}")
 
@@ -124,7 +128,7 @@ def _awaiting(event: ExternalEvent) -> Expectation | None:
 
 def _keep(event: ExternalEvent) -> None:
     kept = ExternalEvent.objects.filter(source=event.source, closed_how__in=["", EventEnd.MISFIT]).count()
-    if kept >= settings.COUNTERFOIL_EVENTS_KEPT:
+    if kept >= settings.COUNTERFOIL_UNUSED_EVENTS:
         raise TooManyUnused(
             f"{kept:,} events of this source are kept that nobody has waited for, and no more are. Send it again later."
         )

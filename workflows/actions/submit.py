@@ -11,7 +11,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
-from workflows import deadlines, journal, known, registry, stages, submissions
+from workflows import deadlines, files, journal, known, registry, stages, submissions
 from workflows.authoring import Problem, Workflow
 from workflows.models import Job
 from workflows.states import JobState
@@ -57,6 +57,7 @@ def submit_job(
     definition = registry.current(workflow)
     known.require(definition)
     text = submissions.check(definition, value)
+    named = files.named_in(definition, text, value)
     if not submission_key or len(submission_key) > LONGEST_KEY or not submission_key.isprintable():
         raise submissions.InvalidSubmission(
             [
@@ -71,6 +72,7 @@ def submit_job(
         existing = Job.objects.filter(workflow=workflow, submission_key=submission_key).first()
         if existing is not None:
             return _replay(existing, submissions.digest(text))
+        found = files.lock_named(named)
         job = _new_job(
             tenant_id=tenant_id,
             definition=definition,
@@ -80,6 +82,7 @@ def submit_job(
             source=source,
             now=now,
         )
+        files.bind(job, found)
         journal.transition(
             job=job,
             to=JobState.RECEIVED,
@@ -92,6 +95,7 @@ def submit_job(
                 "revision": job.revision,
                 "configuration": job.configuration_digest,
                 "source": source,
+                **({"files": [f.digest for f in found]} if found else {}),
             },
         )
         stages.open_validation(job=job, now=now)

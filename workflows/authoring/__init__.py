@@ -4,6 +4,7 @@ from workflows.authoring.asking import Completion, Prompt, Provider
 from workflows.authoring.context import Ctx
 from workflows.authoring.drafts import FieldChange, OperationDraft, ProposalDraft, SourceRecord
 from workflows.authoring.errors import Invalid, Permanent, Problem, Retryable
+from workflows.authoring.files import Accepts, File, FileDigest, FileKind, NoSuchFile
 from workflows.authoring.migrations import Migration
 from workflows.authoring.policies import BadDefinition, Needs, Retry
 from workflows.authoring.usage import Usage
@@ -12,6 +13,7 @@ from workflows.authoring.waits import Event, Question, Sleep, Woken
 from workflows.authoring.workflow import Workflow
 
 __all__ = [
+    "Accepts",
     "Amount",
     "BadDefinition",
     "Completion",
@@ -19,9 +21,13 @@ __all__ = [
     "Currency",
     "Event",
     "FieldChange",
+    "File",
+    "FileDigest",
+    "FileKind",
     "Invalid",
     "Migration",
     "Needs",
+    "NoSuchFile",
     "OperationDraft",
     "Permanent",
     "Problem",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from workflows.authoring import asking
+from workflows.authoring import asking, files
 from workflows.authoring.asking import LONGEST_COMPLETION, M, Provider
+from workflows.authoring.files import File, Reader
 from workflows.authoring.usage import Usage
 from workflows.pricing import Used
 
@@ -29,6 +30,8 @@ class Ctx:
     usage: Usage = field(default_factory=Usage)
     provider: Provider | None = field(default=None, repr=False)
     """Who answers `ask`; the installation's provider where there is none."""
+    reader: Reader | None = field(default=None, repr=False)
+    """Who reads the files that the job's input names; the installation where there is none."""
 
     def record(
         self,
@@ -57,6 +60,10 @@ class Ctx:
             tokens_reasoning=tokens_reasoning,
         )
         self.usage.add(route, used, cost, answer)
+
+    def read_file(self, digest: str) -> File:
+        """A file that the job's input names, with its bytes. NoSuchFile, which stops the item, for any other."""
+        return files.read(self.reader, self.tenant_id, self.job_id, digest)
 
     def ask(
         self,

@@ -15,7 +15,6 @@ from django.db import connection
 
 from access.tenancy import require_scope
 from workflows.costs import sql
-from workflows.kinds import Fate
 from workflows.models import Job
 from workflows.states import JobState
 
@@ -71,7 +70,7 @@ def spending(
 ) -> list[Line]:
     """What was spent from one day to another, both included, by some of day, hour, workflow and route.
 
-    `anew`: from every attempt, without the sums, to compare. One query, and one more to know how far the sums go.
+    `anew`: from every attempt, without the sums, to compare. One query.
     """
     require_scope()
     assert set(by) <= set(_KEYS)
@@ -82,27 +81,42 @@ def spending(
     return [Line(key, **found[key]) for key in sorted(found)]
 
 
-def spent_by(job: Job) -> Line:
-    """What one job cost. Two queries."""
+@dataclass(frozen=True, slots=True)
+class StageUse:
+    """What attempts of one stage used by one route, and whether they gave a result."""
+
+    job_id: int
+    stage_id: int
+    route: str
+    gave_result: bool
+    attempts: int
+    spent: Spent
+
+
+def uses_of(*job_ids: int) -> list[StageUse]:
+    """What some jobs used, by stage and route. One query."""
     require_scope()
-    spent = {gave_result: _spent(*sums) for gave_result, *sums in _rows(sql.OF_JOB, {"job": job.pk})}
-    refused = job.state in (JobState.FAILED, JobState.CANCELLED)
-    results = Fate.REFUSED if refused else Fate.KEPT
-    return Line((), **{results.value: spent.get(True, NOTHING), Fate.FAILED.value: spent.get(False, NOTHING)})
+    return [
+        StageUse(job_id, stage_id, route, gave_result, int(attempts), _spent(*sums))
+        for job_id, stage_id, route, gave_result, attempts, *sums in _rows(
+            sql.OF_JOBS, {"jobs": list(job_ids)}
+        )
+    ]
 
 
-def _rows(statement: str, parameters: dict[str, Any]) -> list[list[Any]]:
-    """Rows of one snapshot. Counting may go on between the two queries: then they are asked again."""
-    anew = parameters.get("anew", False)
+def spent_by(job: Job, uses: Sequence[StageUse]) -> Line:
+    """What one job cost, of its `uses_of`."""
+    useful = sum((u.spent for u in uses if u.gave_result), NOTHING)
+    failed = sum((u.spent for u in uses if not u.gave_result), NOTHING)
+    if job.state in (JobState.FAILED, JobState.CANCELLED):
+        return Line((), failed=failed, refused=useful)
+    return Line((), kept=useful, failed=failed)
+
+
+def _rows(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        while True:
-            cursor.execute("SELECT counted_up_to FROM workflows_costbook")
-            row = cursor.fetchone()
-            counted = row[0] if row else 0
-            cursor.execute(statement, {**parameters, "counted": 0 if anew else counted})
-            rows = cursor.fetchall()
-            if anew or all((upto or 0) == counted for upto, *_ in rows):
-                return [rest for _, *rest in rows]
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
 
 
 def _spent(cost: Decimal, unpriced: Any, tokens_in: Any, tokens_out: Any) -> Spent:

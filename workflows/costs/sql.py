@@ -14,7 +14,7 @@ _REFUSED = f"j.state IN ('{JobState.FAILED}', '{JobState.CANCELLED}')"
 
 def statements() -> str:
     """Functions of this room; repeatable."""
-    return """
+    return f"""
 CREATE OR REPLACE FUNCTION counterfoil_zone(name text) RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
   PERFORM now() AT TIME ZONE name;
@@ -22,7 +22,27 @@ BEGIN
 EXCEPTION WHEN invalid_parameter_value THEN
   RETURN 'UTC';
 END $$;
+-- STABLE: it sees the very snapshot of the query that calls it, so sums and what is not in them yet belong together.
+CREATE OR REPLACE FUNCTION workflows_uncounted(anew boolean, jobs bigint[]) RETURNS TABLE (
+  tenant_id bigint, job_id bigint, stage_id bigint, workflow varchar, refused boolean, gave_result boolean, day date,
+  hour timestamptz, route text, attempts int, cost numeric, unpriced bigint, tokens_in bigint, tokens_out bigint)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE counted bigint := 0;
+BEGIN
+  IF NOT anew THEN
+    counted := coalesce((SELECT counted_up_to FROM workflows_costbook), 0);
+  END IF;
+  -- EXECUTE plans for this very number: of many attempts few are beyond it.
+  IF jobs IS NULL THEN
+    RETURN QUERY EXECUTE $q$ WITH {_uses("a.id > $1")} SELECT * FROM uses $q$ USING counted;
+  ELSE
+    RETURN QUERY EXECUTE $q$ WITH {_uses(_OF_THESE_JOBS)} SELECT * FROM uses $q$ USING counted, jobs;
+  END IF;
+END $$;
 """
+
+
+_OF_THESE_JOBS = "a.id > $1 AND a.item_id IN (SELECT id FROM workflows_workitem WHERE job_id = ANY($2))"
 
 
 def _uses(where: str) -> str:
@@ -34,9 +54,9 @@ batch AS MATERIALIZED (
 zone AS MATERIALIZED (
   SELECT id, counterfoil_zone(time_zone) AS name FROM access_tenant WHERE id IN (SELECT tenant_id FROM batch)),
 uses AS (
-  SELECT b.tenant_id, w.job_id, j.workflow, {_REFUSED} AS refused, b.outcome = 'succeeded' AS gave_result,
+  SELECT b.tenant_id, w.job_id, w.stage_id, j.workflow, {_REFUSED} AS refused, b.outcome = 'succeeded' AS gave_result,
     (b.ended_at AT TIME ZONE z.name)::date AS day, date_trunc('hour', b.ended_at, 'UTC') AS hour,
-    r.route, r.tokens_in, r.tokens_out, r.cost, r.unpriced
+    r.route::text, (r.route = b.route)::int AS attempts, r.cost, r.unpriced, r.tokens_in, r.tokens_out
   FROM batch b
   JOIN zone z ON z.id = b.tenant_id
   JOIN workflows_workitem w ON w.id = b.item_id
@@ -61,6 +81,7 @@ def _added(table: str) -> str:
     return ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in _SUMS)
 
 
+_ONE = "job_id, stage_id, day, hour, route, gave_result"
 _KEY = "tenant_id, day, hour, workflow, route, fate"
 _ADD_UP = f"ON CONFLICT ({_KEY}) DO UPDATE SET {_added('workflows_spending')}"
 
@@ -84,17 +105,18 @@ WHERE locktype = 'relation' AND relation = 'workflows_attempt'::regclass AND mod
 COUNT = f"""
 WITH {_uses("a.id > %(counted)s AND a.id <= %(upto)s")},
 grouped AS (
-  SELECT u.tenant_id, u.job_id, u.workflow, u.day, u.hour, u.route, u.gave_result, bool_or(u.refused) AS refused,
-    {_sum("u")}
-  FROM uses u GROUP BY u.tenant_id, u.job_id, u.workflow, u.day, u.hour, u.route, u.gave_result),
+  SELECT u.tenant_id, u.job_id, u.stage_id, u.workflow, u.day, u.hour, u.route, u.gave_result,
+    bool_or(u.refused) AS refused, sum(u.attempts) AS attempts, {_sum("u")}
+  FROM uses u GROUP BY u.tenant_id, u.job_id, u.stage_id, u.workflow, u.day, u.hour, u.route, u.gave_result),
 of_jobs AS (
-  INSERT INTO workflows_jobspending (tenant_id, job_id, day, hour, route, gave_result, refused, {_LIST})
-  SELECT tenant_id, job_id, day, hour, route, gave_result, refused, {_LIST} FROM grouped
-  ON CONFLICT (job_id, day, hour, route, gave_result) DO UPDATE SET {_added("workflows_jobspending")}
-  RETURNING job_id, day, hour, route, gave_result, refused)
+  INSERT INTO workflows_jobspending (tenant_id, {_ONE}, refused, attempts, {_LIST})
+  SELECT tenant_id, {_ONE}, refused, attempts, {_LIST} FROM grouped
+  ON CONFLICT ({_ONE}) DO UPDATE SET attempts = workflows_jobspending.attempts + excluded.attempts,
+    {_added("workflows_jobspending")}
+  RETURNING {_ONE}, refused)
 INSERT INTO workflows_spending ({_KEY}, {_LIST})
 SELECT g.tenant_id, g.day, g.hour, g.workflow, g.route, {_fate("s")}, {_sum("g")}
-FROM grouped g JOIN of_jobs s USING (job_id, day, hour, route, gave_result)
+FROM grouped g JOIN of_jobs s USING ({_ONE})
 GROUP BY 1, 2, 3, 4, 5, 6
 {_ADD_UP}
 """
@@ -125,8 +147,7 @@ SELECT count(*) FROM due
 """
 
 _READ = f"""
-WITH {_uses("a.id > %(counted)s")},
-reviewed AS (
+WITH reviewed AS (
   SELECT j.id, j.workflow, {_REFUSED} AS refused FROM workflows_job j
   WHERE j.id IN (SELECT job_id FROM workflows_spendingreview)),
 moved AS (
@@ -138,21 +159,22 @@ rows AS (
   UNION ALL
   SELECT day, hour, workflow, route, fate, {_LIST} FROM ({_MOVED.format(moved="moved")}) m
   UNION ALL
-  SELECT u.day, u.hour, u.workflow, u.route, {_fate("u")}, {", ".join(f"u.{c}" for c in _SUMS)} FROM uses u)
-SELECT (SELECT counted_up_to FROM workflows_costbook), fate, {_sum("rows")}{{keys}} FROM rows
+  SELECT u.day, u.hour, u.workflow, u.route, {_fate("u")}, {", ".join(f"u.{c}" for c in _SUMS)}
+  FROM workflows_uncounted(%(anew)s, NULL) u)
+SELECT fate, {_sum("rows")}{{keys}} FROM rows
 WHERE day BETWEEN %(since)s AND %(until)s AND hour >= %(from_hour)s
 GROUP BY fate{{keys}}
 HAVING sum(tokens_in) <> 0 OR sum(tokens_out) <> 0 OR sum(cost) <> 0 OR sum(unpriced) <> 0
 ORDER BY fate{{keys}}
 """
 
-OF_JOB = f"""
-WITH {_uses('''a.id > %(counted)s AND a.item_id IN (SELECT id FROM workflows_workitem WHERE job_id = %(job)s)''')},
-rows AS (
-  SELECT route, gave_result, {_LIST} FROM workflows_jobspending WHERE job_id = %(job)s
+OF_JOBS = f"""
+WITH rows AS (
+  SELECT {_ONE}, attempts, {_LIST} FROM workflows_jobspending WHERE job_id = ANY(%(jobs)s)
   UNION ALL
-  SELECT u.route, u.gave_result, {", ".join(f"u.{c}" for c in _SUMS)} FROM uses u)
-SELECT (SELECT counted_up_to FROM workflows_costbook), gave_result, {_sum("rows")} FROM rows GROUP BY gave_result
+  SELECT {_ONE}, attempts, {_LIST} FROM workflows_uncounted(false, %(jobs)s))
+SELECT job_id, stage_id, route, gave_result, sum(attempts), {_sum("rows")}
+FROM rows GROUP BY job_id, stage_id, route, gave_result ORDER BY job_id, stage_id, route, gave_result
 """
 
 

@@ -28,6 +28,7 @@ TAKEOVER_CLASS = 0x4347
 TICK_SECONDS = 0.2
 FREE_SECONDS = 0.3
 SWEEP_SECONDS = 3.0
+FILES_SECONDS = 600.0
 
 _REGISTER = """
 INSERT INTO workflows_worker (name, host, pid, slots, started_at, server_started_at, lease_until, ended_why)
@@ -61,6 +62,7 @@ class Liveness:
         self._free_since: dict[int, float] = {}
         self._renewed = 0.0
         self._swept = 0.0
+        self._files_swept = 0.0
         self.lease_ends = 0.0
         """By the monotonic clock of this process: no handler is started after it."""
 
@@ -121,6 +123,9 @@ class Liveness:
         if now - self._swept > SWEEP_SECONDS:
             self._swept = now
             self._sweep(connection)
+        if now - self._files_swept > FILES_SECONDS:
+            self._files_swept = now
+            sweep_files(connection)
 
     def _renew(self, connection: Connection, now: float) -> None:
         lease = self._engine.lease_seconds
@@ -236,3 +241,10 @@ class Liveness:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def sweep_files(connection: Connection) -> int:
+    """Delete files that were uploaded more than a day ago and that no job names; how many. A hundred at a time."""
+    with connection.transaction():
+        old = [row[0] for row in connection.execute(sql.OLD_FILES).fetchall()]
+        return connection.execute(sql.DELETE_FILES, [old]).rowcount if old else 0

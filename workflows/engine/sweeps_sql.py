@@ -15,6 +15,17 @@ _OPEN = ", ".join(str(s.number) for s in OPEN_ITEM_STATES)
 DEATHS = 3
 """So many workers may stop while they run an item; then it stops itself, whatever attempts it has left."""
 
+OLD_FILES = """
+SELECT id FROM workflows_storedfile f WHERE offered_at < clock_timestamp() - interval '24 hours'
+  AND NOT EXISTS (SELECT FROM workflows_jobfile j WHERE j.file_id = f.id)
+ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED
+"""
+DELETE_FILES = """
+DELETE FROM workflows_storedfile f WHERE id = ANY(%s)
+  AND NOT EXISTS (SELECT FROM workflows_jobfile j WHERE j.file_id = f.id)
+"""
+"""In a statement of its own after the lock: by now it sees a job that was submitted between the two."""
+
 ORPHANS = f"""
 WITH mine AS (
   SELECT id FROM workflows_workitem WHERE worker_id = %(worker)s AND state = {RUNNING}

@@ -1,6 +1,7 @@
 """RECEIVED … PROPOSED: jobs, their journal, and the work that their steps are."""
 
 from workflows.kinds import AttemptOutcome, Fate, StageKind
+from workflows.models.files import JobFile, StoredFile
 from workflows.models.jobs import HeldFor, Job, JobInput, JournalEntry
 from workflows.models.limits import Limit, LimitTerms, SharedLimit
 from workflows.models.revisions import KnownRevision
@@ -40,6 +41,7 @@ __all__ = [
     "HeldFor",
     "ItemInput",
     "Job",
+    "JobFile",
     "JobInput",
     "JobSpending",
     "JournalEntry",
@@ -53,6 +55,7 @@ __all__ = [
     "SpendingReview",
     "Stage",
     "StageKind",
+    "StoredFile",
     "WorkItem",
     "Worker",
 ]

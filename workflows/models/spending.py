@@ -9,6 +9,7 @@ from django.db import models
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 from workflows.kinds import Fate
 from workflows.models.jobs import Job
+from workflows.models.work import Stage
 
 _SUMS = ("tokens_in", "tokens_out", "cost", "unpriced")
 
@@ -29,18 +30,24 @@ class Sums(TenantModel):
 
 
 class JobSpending(Sums):
-    """Of one job. `refused`: under which fate its results are counted in `Spending`."""
+    """Of one stage of a job. `refused`: under which fate its results are counted in `Spending`.
 
-    engine_rights: ClassVar = Rights(insert=True, update=(*_SUMS, "refused"))
+    `attempts`: how many there were, each counted with its last route.
+    """
+
+    engine_rights: ClassVar = Rights(insert=True, update=(*_SUMS, "attempts", "refused"))
 
     job = TenantForeignKey(Job, db_index=False)
+    stage = TenantForeignKey(Stage, db_index=False)
+    attempts = models.BigIntegerField()
     gave_result = models.BooleanField()
     refused = models.BooleanField()
 
     class Meta(Sums.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["job", "day", "hour", "route", "gave_result"], name="one_sum_a_job_and_hour"
+                fields=["job", "stage", "day", "hour", "route", "gave_result"],
+                name="one_sum_a_stage_and_hour",
             )
         ]
 

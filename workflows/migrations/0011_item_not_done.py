@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('access', '0001_initial'),
-        ('workflows', '0008_revisions_side_by_side'),
+        ('workflows', '0010_revisions_side_by_side'),
     ]
 
     operations = [

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('access', '0001_initial'),
-        ('workflows', '0007_time_limits'),
+        ('workflows', '0009_spending_by_stage'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -1,0 +1,182 @@
+"""One job in memory: what an installation would keep in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from workflows import states
+from workflows.authoring import Needs, ProposalDraft, Retry, Usage, Workflow
+from workflows.authoring.asking import Provider
+from workflows.authoring.steps import Step
+from workflows.kinds import AttemptOutcome, StageKind
+from workflows.states import ENDED, NOT_YET, ItemState, JobState
+
+if TYPE_CHECKING:
+    from counterfoil.testing.operations import Operation
+    from counterfoil.testing.receivers import Receiver
+
+TENANT_ID = JOB_ID = 1
+BEGINNING = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+
+
+class KitFailure(AssertionError):
+    """The test asks for something that has not happened or cannot happen; the message says what is the case."""
+
+
+class Unscripted(KitFailure):
+    """The workflow asked something that the test has no answer for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The approval policy that the run is decided under. Who may decide is an installation's matter, not the kit's."""
+
+    quorum: int = 1
+    waives_approval: bool = False
+    expires_after: timedelta = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the job's journal: `state` is the state it moved the job to, or None."""
+
+    event: str
+    state: JobState | None
+    evidence: dict[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of an item. `error` is the class of what was raised, `message` what it said; both empty where it went
+    well."""
+
+    number: int
+    outcome: AttemptOutcome
+    began_at: datetime
+    ended_at: datetime
+    error: str = ""
+    message: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass
+class Item:
+    """One work item, with its attempts. `output` is the stored JSON text."""
+
+    step: str
+    key: str
+    ordinal: int
+    element: str | None = None
+    attempts_limit: int = 5
+    state: ItemState = ItemState.READY
+    attempts: list[Attempt] = field(default_factory=list)
+    output: str | None = None
+    digest: str = ""
+    due_at: datetime | None = None
+    used: int = 0
+    first_started_at: datetime | None = None
+    reported: bool = False
+
+    @property
+    def error(self) -> str:
+        """What the last attempt said went wrong, or nothing."""
+        return self.attempts[-1].message if self.attempts else ""
+
+
+@dataclass
+class Stage:
+    """One opened step. `step` is None for the validation."""
+
+    name: str
+    ordinal: int
+    kind: StageKind
+    items: list[Item]
+    step: Step | None = None
+    needs: Needs = field(default_factory=Needs)
+    met_at: datetime | None = None
+    closed: bool = False
+
+    @property
+    def retry(self) -> Retry:
+        return self.step.retry if self.step is not None else Retry()
+
+    @property
+    def need(self) -> int | None:
+        return self.needs.of(len(self.items)) if self.kind is StageKind.EACH else None
+
+    def count(self, *wanted: ItemState) -> int:
+        return sum(item.state in wanted for item in self.items)
+
+
+@dataclass
+class Proposed:
+    """One frozen proposal. `closing` says how it stopped being open: rejected, expired, sent …"""
+
+    number: int
+    draft: ProposalDraft
+    operations: list[Operation]
+    expires_at: datetime
+    approvals: list[str] = field(default_factory=list)
+    approved_at: datetime | None = None
+    closing: str = ""
+
+
+@dataclass
+class Memory:
+    """The job and everything around it."""
+
+    workflow: Workflow
+    text: str
+    reference: str
+    policy: Policy
+    provider: Provider
+    receivers: dict[str, Receiver]
+    now: datetime = BEGINNING
+    state: str = NOT_YET
+    journal: list[Entry] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+    proposals: list[Proposed] = field(default_factory=list)
+    cancel_requested: bool = False
+    on_state: list[Callable[[JobState], None]] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def open_stage(self) -> Stage | None:
+        return next((s for s in self.stages if not s.closed), None)
+
+    @property
+    def proposal(self) -> Proposed | None:
+        return self.proposals[-1] if self.proposals else None
+
+    def record(self, event: str, **evidence: Any) -> None:
+        """Note what happened."""
+        self.journal.append(Entry(event, None, evidence, self.now))
+
+    def move(self, to: JobState, event: str, *, actor: str = "worker", **evidence: Any) -> None:
+        """Change the job's state, by the table of states, and tell whoever listens."""
+        if (self.state, to, actor) not in states.ALLOWED:
+            raise KitFailure(f"No {actor} moves a job from {self.state} to {to}.")
+        self.state = to
+        self.journal.append(Entry(event, to, evidence, self.now))
+        for tell in self.on_state:
+            tell(to)
+
+    def wait_until(self, at: datetime | None) -> None:
+        """Let the time pass; it never goes back."""
+        if at is not None:
+            self.now = max(self.now, at)
+
+    def stage(self, name: str) -> Stage | None:
+        return next((s for s in self.stages if s.name == name), None)
+
+    def attempts(self) -> list[Attempt]:
+        """Every attempt of every step, in the order in which they ended."""
+        every = [a for s in self.stages for i in s.items for a in i.attempts]
+        return sorted(every, key=lambda a: a.ended_at)
