@@ -6,12 +6,14 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from approvals import database, freezing, waiting
+        from approvals import database, freezing, replaying, waiting
         from approvals.actions.expire import expire
         from workflows import hooks, machines
+        from workflows.replaying import comparing
         from workflows.states import ENDED
 
         database_objects.register("approvals", database.statements)
+        comparing.compares("proposals", replaying.compare)
         hooks.freezes_proposals(freezing.freeze)
         for state in ENDED:
             hooks.on_state(state, waiting.void_open_proposal)

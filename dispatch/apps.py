@@ -7,11 +7,13 @@ class DispatchConfig(AppConfig):
     def ready(self) -> None:
         from access import database_objects
         from approvals import rendering as approvals_rendering
-        from dispatch import queries, redriving, rendering, sending, state_sql, waiting
+        from dispatch import queries, redriving, rendering, replaying, sending, state_sql, waiting
         from dispatch.actions import prepare
         from workflows import hooks, machines
+        from workflows.replaying import comparing
         from workflows.states import JobState
 
+        comparing.compares("sends", replaying.compare)
         database_objects.register("dispatch", state_sql.statements)
         approvals_rendering.renders_operations(rendering.render_operation)
         machines.register(sending.MACHINE, sending.run)

@@ -7,10 +7,12 @@ class ReconciliationConfig(AppConfig):
     def ready(self) -> None:
         from access import database_objects
         from dispatch import deriving
-        from reconciliation import database, listening, redriving, reviewing, waiting
+        from reconciliation import database, listening, redriving, replaying, reviewing, waiting
         from workflows import hooks
+        from workflows.replaying import comparing
         from workflows.states import ENDED, JobState
 
+        comparing.compares("cases", replaying.compare)
         database_objects.register("reconciliation", database.statements)
         for event, hook in (
             ("retry.exhausted", listening.item_stopped),

@@ -21,6 +21,8 @@ from tests.support import eventually, make_tenant
 from workflows import registry, verification
 from workflows.actions.submit import submit_job
 from workflows.models import Attempt, Checkpoint, WorkItem
+from workflows.replaying import comparing, rows
+from workflows.replaying.folding import fold
 from workflows.states import ItemState
 
 
@@ -75,6 +77,9 @@ class PacedJob:
         counted = eventually(lambda: self.saved("count"), seconds=seconds, what="the step after the fan-out")
         assert [output for _, output, _, _ in counted.values()] == [f'{{"count":{items}}}']
         assert verification.verify_jobs(job_id=self.job_id).bad is None
+        with rows.snapshot(self.tenant.pk):
+            found = rows.rows_of(self.job_id)
+            assert comparing.compare(found, fold(found)) == []
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.utils import timezone
 
 from access.models import Membership, Person
+from access.owner import as_owner
 from access.tenancy import reading
 from approvals.models import Decision, Policy
 from dispatch.models import Receiver, ReceiverContract
@@ -20,6 +22,8 @@ from examples.management import sample, stories
 from examples.simulators.client import start_erp, start_provider
 from workflows import verification
 from workflows.models import Job
+from workflows.replaying import comparing, rows
+from workflows.replaying.folding import fold
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 
@@ -111,6 +115,19 @@ def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict
     }
     assert verification.verify_jobs().bad is None
     assert verification.verify_tenants().bad is None
+    assert _differences(loaded.tenant_id) == []
+    with as_owner(connection), connection.cursor() as cursor:
+        for table, change in (
+            ("dispatch_submission", "outcome = 'refused' WHERE outcome = 'unknown'"),
+            ("approvals_proposal", "digest = 'x' WHERE closing = 'sent'"),
+            ("reconciliation_case", "resolved_at = now(), resolution = 'x' WHERE resolved_at IS NULL"),
+        ):
+            cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER; UPDATE {table} SET {change}")
+            cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+    told = " ".join(_differences(loaded.tenant_id))
+    assert "send 1: unknown by what was written down, refused as it is stored" in told
+    assert "proposal 1, digest: " in told
+    assert ": open by what was written down, closed as it is stored" in told
 
 
 def test_simulators_that_are_away_are_said_to_be_so(own_var: Path, settings: Any) -> None:
@@ -141,6 +158,13 @@ def _rows(tenant_id: int) -> dict[str, Any]:
             "receivers": sorted(Receiver.objects.values_list("name", flat=True)),
             "contracts": ReceiverContract.objects.count(),
         }
+
+
+def _differences(tenant_id: int) -> list[str]:
+    """Of every job, where its journal and attempts do not fold to what is stored."""
+    with rows.snapshot(tenant_id):
+        found = [rows.rows_of(pk) for pk in Job.objects.order_by("pk").values_list("pk", flat=True)]
+        return [f"{f.job.label}: {d}" for f in found for d in comparing.compare(f, fold(f))]
 
 
 def _standing(tenant_id: int) -> dict[str, tuple[str, bool, int]]:
