@@ -28,7 +28,7 @@ FORMAT = "counterfoil.proposal/1"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What stands around the draft: who asks, under which policy, until when."""
+    """What stands around the draft: who asks, under which policy, until when, and what people changed on the way."""
 
     job: Job
     number: int
@@ -38,6 +38,7 @@ class Frame:
     quorum: int
     frozen_at: datetime
     expires_at: datetime
+    hands: dict[str, Any]
 
 
 def build(frame: Frame, draft: ProposalDraft, requests: Sequence[FrozenRequest]) -> dict[str, Any]:
@@ -56,6 +57,7 @@ def build(frame: Frame, draft: ProposalDraft, requests: Sequence[FrozenRequest])
         "amount_label": draft.amount_label,
         "recipient": draft.recipient,
         "sources": [s.model_dump() for s in draft.sources],
+        "hands": frame.hands,
         "operations": [
             _operation(ordinal, one, request)
             for ordinal, (one, request) in enumerate(zip(draft.operations, requests, strict=True), start=1)

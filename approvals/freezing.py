@@ -16,6 +16,7 @@ from access.models import Person
 from access.roles import WORKER
 from approvals import canonical, document, rendering, rules
 from approvals.drafts import NotFrozen, read_draft
+from approvals.hands import hands_on
 from approvals.models import Policy, Proposal, ProposedOperation
 from workflows import journal, machines, registry
 from workflows.authoring import ProposalDraft, Workflow
@@ -140,6 +141,7 @@ def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> docum
         quorum=0 if policy.waives_approval else policy.quorum,
         frozen_at=now,
         expires_at=now + timedelta(minutes=policy.expires_after_minutes),
+        hands=hands_on(job),
     )
 
 

@@ -93,6 +93,8 @@ class Slip:
     amount_label: str
     recipient: str
     sources: list[dict[str, Any]]
+    hands: dict[str, Any]
+    """How many changes people made on the way, and the latest by name."""
     operations: list[SlipOperation]
     headers_left_out: list[str]
     workflow: str
@@ -162,6 +164,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         amount_label=value["amount_label"],
         recipient=value["recipient"],
         sources=value["sources"],
+        hands=value.get("hands", {"count": 0, "latest": []}),
         operations=[_operation(o) for o in value["operations"]],
         headers_left_out=value["headers_left_out"],
         workflow=value["job"]["workflow"],
@@ -218,6 +221,8 @@ def _points(value: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield label, value[name]
     if value["amount"] is not None:
         yield "Amount", f"{value['amount']} {value['currency']}"
+    for hand in value.get("hands", {}).get("latest", []):
+        yield f"{hand['step']} {hand['key']}: {hand['what']}", f"by {hand['by']}"
     for source in value["sources"]:
         yield f"Source {source['name']}", f"version {source['version']}"
     yield "Policy", f"{value['policy']['name']} revision {value['policy']['revision']}"

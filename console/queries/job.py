@@ -244,10 +244,12 @@ def permissions(job: Job, roles: frozenset[Role], person_id: int) -> list[Permis
         yours.append("lift the hold" if job.held_at else "hold this job")
     if may_cancel(job, roles, person_id):
         yours.append("cancel it")
+    if job.state == JobState.FAILED and Role.OPERATOR in roles:
+        yours.append("redrive it, if nothing of it was applied")
     who = "You, " + ", ".join(sorted(r.value for r in roles))
     what = " and ".join(yours) or "read everything here"
     said = [Permission(who, what[0].upper() + what[1:])]
-    if job.state == JobState.FAILED:
+    if job.state == JobState.FAILED and Role.OPERATOR not in roles:
         said.append(Permission("An operator", "Redrive it, if nothing of it was applied"))
     if job.state in ENDED:
         return [*said, Permission("Nobody", "Hold or cancel it: it has ended")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.forms import Form
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -18,7 +19,7 @@ from console.correcting import EDITABLE, CorrectionForm, Given, WhyForm, form_of
 from console.queries import item as items
 from console.queries import job as queries
 from console.words import several
-from workflows.actions.correct import Corrected, correct_item
+from workflows.actions.correct import Corrected, check, correct_item
 from workflows.corrections import InvalidCorrection
 from workflows.models import Job, StageKind, WorkItem
 from workflows.stopped import step_of, why_not_correct
@@ -44,21 +45,21 @@ def correct(request: TenantRequest, slug: str, job_id: int, item_id: int) -> Htt
         why = WhyForm(data, initial={"seen": item.claim_no})
         if data is None:
             return _page(request, job, item, givens=givens, form=form, why=why)
-    if not why.is_valid():
-        return _page(request, job, item, givens=givens, form=form, why=why, status=422)
     try:
-        done = _correct(request, item_id, form, why)
+        if why.is_valid():
+            done = _correct(request, item_id, form, why)
+            messages.success(
+                request, f"Corrected. It is tried again, up to {several(done.attempts, 'more time')}."
+            )
+            return redirect("item", slug, job_id, item_id)
+        with reading(request.tenant.pk):
+            check(job=job, item=item, text=form.text())
     except InvalidCorrection as wrong:
         form.blame(wrong.problems)
     except Unprocessable as wrong:
         form.add_error(None, str(wrong))
     except Conflict as late:
         return _page(request, job, item, refusal=str(late), status=409)
-    else:
-        messages.success(
-            request, f"Corrected. It is tried again, up to {several(done.attempts, 'more time')}."
-        )
-        return redirect("item", slug, job_id, item_id)
     return _page(request, job, item, givens=givens, form=form, why=why, status=422)
 
 
@@ -98,6 +99,10 @@ def _page(
         "form": form,
         "why": why,
         "refusal": refusal,
-        "wrong": len([name for name in form.errors if name != "__all__"]) if form and form.is_bound else 0,
+        "wrong": _wrong(form) + _wrong(why),
     }
     return TemplateResponse(request, "console/correct.html", context, status=status)
+
+
+def _wrong(form: Form | None) -> int:
+    return len([name for name in form.errors if name != "__all__"]) if form is not None else 0

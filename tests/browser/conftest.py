@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.hashers import MD5PasswordHasher
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
@@ -51,7 +52,9 @@ def served(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     chromium_path()
     folder: Path = tmp_path_factory.mktemp("browser")
     password = secrets.token_urlsafe(9)
-    with django_db_blocker.unblock():
+    workflows = ",".join([*settings.COUNTERFOIL_WORKFLOWS, "tests.workflows.mending"])
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COUNTERFOIL_WORKFLOWS", workflows)
         with static_files(folder / "static") as static:
             started = installation(Teller(io.StringIO()), workers=1, slots=4, keep=False)
             made = started.__enter__()

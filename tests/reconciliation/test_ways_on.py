@@ -18,6 +18,7 @@ from reconciliation.models import Case, CaseKind
 from tests.approvals.world import draft, operation
 from tests.dispatch.faults import FaultServer, answers
 from tests.dispatch.world import BODY, RECEIPT, a_contract, as_engine, as_json
+from tests.reconciliation.pages import address, as_person
 from tests.reconciliation.test_opening import stuck
 from tests.reconciliation.world import PATIENT, Desk, now
 from workflows import journal
@@ -135,6 +136,9 @@ def test_who_corrected_an_input_may_not_approve_what_comes_of_it(desk: Desk) -> 
     with acting(desk.tenant_id):
         freeze(lock_job(job.pk), json.dumps(draft(operations=[operation(action="update", body=BODY)])), now())
     proposal = desk.world.proposal(job)
+    page = as_person(desk.world.manager).get(address(desk, "approval", proposal.pk)).content.decode()
+    assert "Changed by people on the way" in page
+    assert f"by <b>{both.username}</b>: it was 4700" in page
     with pytest.raises(FourEyes, match="had a hand"):
         desk.world.decide(proposal, both)
     assert desk.world.state(job) == "AWAITING_APPROVAL"

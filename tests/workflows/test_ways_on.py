@@ -467,6 +467,8 @@ def test_a_redrive_gives_a_deadline_that_has_passed_its_whole_length_again(
         Job.objects.filter(pk=job_id).update(deadline_at=now - timedelta(microseconds=1))
     redrive_job(job_id=job_id, **by(operator, tenant, now=now))
     with reading(tenant.pk):
+        watch = WorkItem.objects.get(job_id=job_id, stage__name="deadline")
+        assert (watch.state_name, watch.next_attempt_at is not None) == (ItemState.BACKING_OFF, True)
         deadline = Job.objects.values_list("deadline_at", flat=True).get(pk=job_id)
     assert deadline == now + (now - timedelta(microseconds=1) - created)
 

@@ -57,7 +57,7 @@ def correct_item(
             raise CannotCorrect(said)
         kept = arguments.latest_input(item)
         version = kept.version + 1 if kept is not None else 1
-        correction = _checked(job, item, text, kept.value if kept is not None else "")
+        correction = check(job=job, item=item, text=text)
         ItemInput.objects.create(tenant_id=job.tenant_id, item=item, version=version, value=correction.value)
         put_back(items=[item.pk], attempts=attempts)
         journal.record(
@@ -79,8 +79,10 @@ def correct_item(
         return Corrected(job.pk, item.pk, version, attempts)
 
 
-def _checked(job: Job, item: WorkItem, text: str, kept: str) -> Correction:
-    step = step_of(job, item)
+def check(*, job: Job, item: WorkItem, text: str) -> Correction:
+    """What the text would change of an item's input. Raises InvalidCorrection, NothingCorrected."""
+    step, latest = step_of(job, item), arguments.latest_input(item)
+    kept = latest.value if latest is not None else ""
     if item.stage.kind == StageKind.EACH:
         return corrections.of_element(step, before=kept or "null", given=text)
     named = set(corrections.names_in(text))

@@ -10,7 +10,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
-from workflows import hooks, journal
+from workflows import deadlines, hooks, journal, registry
 from workflows.compensation import plan
 from workflows.locks import lock_job
 from workflows.models import Checkpoint, Job, JournalEntry, Stage, StageKind, WorkItem
@@ -72,7 +72,8 @@ def redrive_job_inside(
         Stage.objects.filter(pk__in=[s.pk for s in stages]).update(closed_at=None, met_at=None)
         put_back(items=items, attempts=attempts)
     else:
-        hooks.freeze_proposal(job, _draft(job), now)
+        _propose_anew(job, now)
+    deadlines.watch(job)
     return Redriven(job.pk, len(items), job.state)
 
 
@@ -118,6 +119,13 @@ def _items_cancelled(stages: list[Stage]) -> list[int]:
     """Their items that the end cancelled. They need no lock: nobody else touches one while the job is locked."""
     found = WorkItem.objects.filter(stage__in=stages, state=ItemState.CANCELLED.number)
     return list(found.order_by("pk").values_list("pk", flat=True)) if stages else []
+
+
+def _propose_anew(job: Job, now: datetime) -> None:
+    try:
+        hooks.freeze_proposal(job, _draft(job), now)
+    except registry.RevisionMissing as missing:
+        raise NotRedrivable(f"{missing} Deploy it to propose anew, or migrate the job.") from missing
 
 
 def _draft(job: Job) -> str:

@@ -1,0 +1,32 @@
+"""What people changed on a job's way to its proposal: part of what an approver is shown, and so of what is signed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from workflows.models import Job, JournalEntry
+
+NAMED = 50
+"""So many are named in a document; the rest is counted."""
+
+_EVENTS = {"item.corrected": "corrected", "item.skipped": "left out", "question.answered": "answered"}
+
+
+def hands_on(job: Job) -> dict[str, Any]:
+    """How many corrections, items left out and answers there were, and the latest of them by name. Two queries."""
+    entries = JournalEntry.objects.filter(job=job, event__in=_EVENTS)
+    latest = list(entries.order_by("-sequence")[:NAMED])
+    return {"count": entries.count() if latest else 0, "latest": [_hand(entry) for entry in latest]}
+
+
+def _hand(entry: JournalEntry) -> dict[str, Any]:
+    told = json.loads(entry.evidence)
+    return {
+        "what": _EVENTS[entry.event],
+        "step": str(told.get("stage", "")),
+        "key": str(told.get("key", "")),
+        "by": entry.actor_name,
+        "reason": str(told.get("reason", ""))[:1000],
+        "sequence": entry.sequence,
+    }
