@@ -114,7 +114,8 @@ COUNTERFOIL_REVISION_GRACE_SECONDS = float(os.environ.get("COUNTERFOIL_REVISION_
 COUNTERFOIL_WORKFLOWS = [
     w.strip()
     for w in os.environ.get(
-        "COUNTERFOIL_WORKFLOWS", "examples.vendor_onboarding,examples.expense_policy"
+        "COUNTERFOIL_WORKFLOWS",
+        "examples.vendor_onboarding,examples.expense_policy,examples.enrichment",
     ).split(",")
     if w.strip()
 ]
@@ -126,6 +127,7 @@ COUNTERFOIL_PRICES = os.environ.get(
     str(BASE_DIR / "examples" / "prices.toml") if COUNTERFOIL_COST_CURRENCY == "USD" else "",
 )
 COUNTERFOIL_ERP_URL = os.environ.get("COUNTERFOIL_ERP_URL", "http://127.0.0.1:8101")
+COUNTERFOIL_BUREAU_URL = os.environ.get("COUNTERFOIL_BUREAU_URL", "http://127.0.0.1:8103")
 COUNTERFOIL_PROVIDER_URL = os.environ.get("COUNTERFOIL_PROVIDER_URL", "http://127.0.0.1:8102")
 COUNTERFOIL_INTERNAL_RECEIVERS = [
     h.strip()

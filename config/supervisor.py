@@ -122,6 +122,7 @@ def _introduce(addresses: "_Addresses", environment: dict[str, str]) -> None:
     say(f"Counterfoil is ready:  {addresses.web}")
     say(f"Simulated receiver:    {addresses.erp}")
     say(f"Simulated provider:    {addresses.provider}")
+    say(f"Simulated bureau:      {addresses.bureau}")
     say("")
     say(people.stdout.strip())
     say("")
@@ -223,6 +224,7 @@ class _Addresses:
     web: str
     erp: str
     provider: str
+    bureau: str
 
     def environment(self) -> dict[str, str]:
         return {
@@ -231,6 +233,7 @@ class _Addresses:
             "PYTHONUNBUFFERED": "1",
             "COUNTERFOIL_ERP_URL": self.erp,
             "COUNTERFOIL_PROVIDER_URL": self.provider,
+            "COUNTERFOIL_BUREAU_URL": self.bureau,
         }
 
 
@@ -242,6 +245,7 @@ def _free_addresses() -> _Addresses:
         ("web", web),
         ("erp", remembered.get("erp", 8101)),
         ("provider", remembered.get("provider", 8102)),
+        ("bureau", remembered.get("bureau", 8103)),
     )
     found: dict[str, int] = {}
     for name, port in wanted:
@@ -286,6 +290,7 @@ def _services(addresses: _Addresses, lock: int) -> "list[_Service]":
             "--script",
             script,
         ],
+        "bureau": _simulator("bureau", addresses.bureau, var / "bureau.sqlite3"),
         "web": [
             *(sys.executable, "-m", "gunicorn", "config.wsgi", "-w", "2", "--threads", "4"),
             *(

@@ -27,14 +27,22 @@ from examples.demos.telling import Teller
 from examples.demos.workers import Cluster, live_workers
 from examples.management import sample
 from examples.management.sample import SUBMITTER, Sample
-from examples.simulators.client import ErpControl, ProviderControl, start_erp, start_provider
+from examples.simulators.client import (
+    BureauControl,
+    ErpControl,
+    ProviderControl,
+    start_bureau,
+    start_erp,
+    start_provider,
+)
 from workflows import verification
 from workflows.actions.submit import submit_job
 from workflows.models import STUCK_NUMBERS, Attempt, Job
 from workflows.states import JobState
 
 T = TypeVar("T")
-LOOK_EVERY = 0.02
+LOOK_EVERY, SHORT_WAIT, LOOK_LATER_EVERY = 0.02, 2.0, 0.1
+"""Seconds: what comes soon is seen at once, and what takes long is not slowed down by looking."""
 LONGEST_WAIT = 90.0
 """Seconds: far more than a calm machine needs. What has stopped for good is told at once."""
 
@@ -51,6 +59,7 @@ class Installation:
     cluster: Cluster
     erp: ErpControl
     provider: ProviderControl
+    bureau: BureauControl
     teller: Teller
 
     @property
@@ -88,7 +97,7 @@ class Installation:
 
     def job(self, job_id: int) -> Job:
         with reading(self.tenant_id):
-            return Job.objects.get(pk=job_id)
+            return Job.objects.defer("input").get(pk=job_id)
 
     def operation_key(self, job_id: int) -> str:
         """The one operation key of a job that has one operation."""
@@ -119,11 +128,12 @@ class Installation:
 
     def wait(self, look: Callable[[], T | None], *, what: str, seconds: float = LONGEST_WAIT) -> T:
         """The first truthy value of `look`. Raises NotSeen."""
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         while not (value := look()):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > seconds:
                 raise NotSeen(f"Not seen within {seconds:g} s: {what}.")
-            time.sleep(LOOK_EVERY)
+            time.sleep(LOOK_EVERY if waited < SHORT_WAIT else LOOK_LATER_EVERY)
         return value
 
     def wait_for_workers(self, count: int = 1, *, newer_than: int = 0) -> list[int]:
@@ -157,12 +167,16 @@ def installation(
         teller.step(f"Database {name} made")
         erp = stack.enter_context(start_erp(database=folder / "erp.sqlite3"))
         provider = stack.enter_context(start_provider(database=folder / "provider.sqlite3"))
+        bureau = stack.enter_context(start_bureau(database=folder / "bureau.sqlite3"))
         addresses = {
             "COUNTERFOIL_ERP_URL": erp.base_url,
             "COUNTERFOIL_PROVIDER_URL": provider.base_url,
+            "COUNTERFOIL_BUREAU_URL": bureau.base_url,
         }
         stack.enter_context(_settings(addresses))
-        teller.step(f"ERP listens on {erp.base_url}, model provider on {provider.base_url}")
+        teller.step(
+            f"ERP listens on {erp.base_url}, model provider on {provider.base_url}, company bureau on {bureau.base_url}"
+        )
         loaded = sample.load(now=timezone.now(), sign_in=False)
         cluster = Cluster(
             environment={
@@ -177,7 +191,12 @@ def installation(
         stack.callback(cluster.stop)
         cluster.start()
         made = Installation(
-            loaded, cluster, ErpControl(erp.base_url), ProviderControl(provider.base_url), teller
+            loaded,
+            cluster,
+            ErpControl(erp.base_url),
+            ProviderControl(provider.base_url),
+            BureauControl(bureau.base_url),
+            teller,
         )
         made.wait_for_workers(workers)
         processes = f"{workers} worker process{'es' if workers > 1 else ''}"

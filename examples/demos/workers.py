@@ -82,10 +82,12 @@ def live_workers() -> list[Worker]:
     return list(Worker.objects.filter(ended_at__isnull=True).order_by("pk"))
 
 
-def worker_at_work_on(*, tenant_id: int, job_id: int) -> Worker | None:
-    """The worker that holds the claim of a job's running item, if one does."""
+def worker_at_work_on(*, tenant_id: int, job_id: int, key: str | None = None) -> Worker | None:
+    """The worker that holds the claim of a job's running item (of the one with that key), if one does."""
     with reading(tenant_id):
         running = WorkItem.objects.filter(job_id=job_id, state=ItemState.RUNNING.number)
+        if key is not None:
+            running = running.filter(key=key)
         worker_id = running.values_list("worker_id", flat=True).first()
     return None if worker_id is None else Worker.objects.filter(pk=worker_id).first()
 

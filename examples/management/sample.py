@@ -1,4 +1,4 @@
-"""The sample organisation: one person a role, two policies, three receivers. Written once; a repeat changes nothing."""
+"""The sample organisation: one person a role, three policies, three receivers, a limit. Written once; a repeat changes nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from approvals.policies import write_policy
 from config.var import var_file
 from dispatch.actions.receivers import write_contract, write_receiver
 from dispatch.presets import PRESETS
+from workflows.actions.limits import Terms, set_limit
+from workflows.models import Limit
 
 SLUG, NAME = "harrow-lyle", "Harrow Lyle Freight"
 SUBMITTER, MANAGER, SECOND_MANAGER = "s.varga", "m.okafor", "p.quint"
@@ -33,6 +35,7 @@ PEOPLE = {
     AUDITOR: Role.AUDITOR,
 }
 APPROVAL_LIMIT = Decimal("50000.00")
+LIMITS = {"credit-ratings": Terms(concurrency=4)}
 RECEIVERS = {
     "keyed": "Astrel ERP",
     "lookup": "Astrel ERP (look-up only)",
@@ -56,6 +59,7 @@ def load(*, now: datetime, sign_in: bool = True) -> Sample:
     tenant, _ = Tenant.objects.get_or_create(slug=SLUG, defaults={"name": NAME})
     sample = Sample(tenant.pk, _people(tenant, sign_in))
     _policies(tenant.pk, now)
+    _limits(sample, now)
     for name, title in RECEIVERS.items():
         preset = PRESETS[name]
         receiver = write_receiver(
@@ -135,5 +139,15 @@ def _policies(tenant_id: int, now: datetime) -> None:
             limit_amount=APPROVAL_LIMIT,
             limit_currency="EUR",
         )
-    if "policy-publishing" not in known:
-        write_policy(tenant_id=tenant_id, name="policy-publishing", created_by=WORKER, now=now, quorum=2)
+    for name, quorum in (("policy-publishing", 2), ("vendor-enrichment", 1)):
+        if name not in known:
+            write_policy(tenant_id=tenant_id, name=name, created_by=WORKER, now=now, quorum=quorum)
+
+
+def _limits(sample: Sample, now: datetime) -> None:
+    with reading(sample.tenant_id):
+        known = set(Limit.objects.values_list("name", flat=True))
+    for name, terms in LIMITS.items():
+        if name not in known:
+            admin = sample.people[ADMIN]
+            set_limit(tenant_id=sample.tenant_id, name=name, terms=terms, person_id=admin, now=now)

@@ -27,7 +27,8 @@ from examples.management.sample import (
     SUBMITTER,
     Sample,
 )
-from examples.simulators.client import ErpControl, ProviderControl
+from examples.management.vendor_list import vendor_list
+from examples.simulators.client import BureauControl, ErpControl, ProviderControl
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job
 from workflows.actions.submit import ReferenceTaken, submit_job
@@ -220,6 +221,12 @@ def _fail_the_model() -> None:
     provider.set_script({"match": {"contains": "VC-2026-0405"}, "fault": "status_500", "times": 3})
 
 
+def _refuse_a_rating() -> None:
+    BureauControl(settings.COUNTERFOIL_BUREAU_URL).set_fault(
+        "status_429", path="/credit/ratings/", method="GET", retry_after="2"
+    )
+
+
 # --- the jobs -------------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +249,7 @@ _POLICY = {
     "Meals stay within the daily limit of the country visited. Nobody approves a claim of their own.",
 }
 _ONBOARDING = "vendor-onboarding"
+VENDORS, UNLISTED = 24, (9, 17)
 
 STORIES: tuple[Story, ...] = (
     Story(
@@ -318,5 +326,13 @@ STORIES: tuple[Story, ...] = (
         "expense-policy",
         _POLICY,
         _approved_once,
+    ),
+    Story(
+        "example-enrichment",
+        "A list of vendors, enriched, that awaits one approval for all",
+        "record-enrichment",
+        {"reference": "ENR-2026-03", "records": vendor_list(VENDORS, unlisted=UNLISTED)},
+        _awaits,
+        _refuse_a_rating,
     ),
 )

@@ -61,19 +61,12 @@ class Call(TypedDict):
     answer: str | None
 
 
-class ErpControl:
+class BureauControl:
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
 
-    def effects(self, *, key: str | None = None, record: str | None = None) -> list[Effect]:
-        """What was really done, oldest first."""
-        return cast(
-            list[Effect],
-            _ask(self.base_url, "GET", "/effects.json", query={"key": key, "record": record})["effects"],
-        )
-
     def requests(self, *, key: str | None = None, path: str | None = None) -> list[LoggedRequest]:
-        """What arrived under a contract, oldest first; `path` is a prefix."""
+        """What arrived at the APIs, oldest first; `path` is a prefix."""
         logged = _ask(self.base_url, "GET", "/requests.json", query={"key": key, "path": path})["requests"]
         return cast(list[LoggedRequest], logged)
 
@@ -96,6 +89,15 @@ class ErpControl:
 
     def clear_faults(self) -> None:
         _ask(self.base_url, "DELETE", "/faults")
+
+
+class ErpControl(BureauControl):
+    def effects(self, *, key: str | None = None, record: str | None = None) -> list[Effect]:
+        """What was really done, oldest first."""
+        return cast(
+            list[Effect],
+            _ask(self.base_url, "GET", "/effects.json", query={"key": key, "record": record})["effects"],
+        )
 
 
 class ProviderControl:
@@ -172,6 +174,11 @@ def start_provider(
     """Returns once it listens. `script` defaults to the file that ships with the simulators."""
     options = [] if script is None else ["--script", str(script)]
     return _start("examples.simulators.provider", Path(database), port, host, options)
+
+
+def start_bureau(*, database: Path | str, port: int = 0, host: str = "127.0.0.1") -> Running:
+    """Returns once it listens."""
+    return _start("examples.simulators.bureau", Path(database), port, host, [])
 
 
 def _start(module: str, database: Path, port: int, host: str, options: list[str]) -> Running:

@@ -55,6 +55,7 @@ def example_jobs(served: Served) -> None:
             **os.environ,
             "COUNTERFOIL_ERP_URL": served.erp.base_url,
             "COUNTERFOIL_PROVIDER_URL": served.provider.base_url,
+            "COUNTERFOIL_BUREAU_URL": served.bureau.base_url,
         },
         capture_output=True,
         text=True,

@@ -19,9 +19,9 @@ from approvals.models import Decision, Policy
 from dispatch.models import Receiver, ReceiverContract
 from examples.demos.workers import Cluster
 from examples.management import sample, stories
-from examples.simulators.client import start_erp, start_provider
+from examples.simulators.client import start_bureau, start_erp, start_provider
 from workflows import verification
-from workflows.models import Job
+from workflows.models import Job, Limit
 from workflows.replaying import comparing, rows
 from workflows.replaying.folding import fold
 
@@ -41,10 +41,16 @@ def simulated(own_var: Path, settings: Any) -> Iterator[dict[str, str]]:
     with (
         start_erp(database=own_var / "erp.sqlite3") as erp,
         start_provider(database=own_var / "provider.sqlite3") as provider,
+        start_bureau(database=own_var / "bureau.sqlite3") as bureau,
     ):
         settings.COUNTERFOIL_ERP_URL = erp.base_url
         settings.COUNTERFOIL_PROVIDER_URL = provider.base_url
-        yield {"COUNTERFOIL_ERP_URL": erp.base_url, "COUNTERFOIL_PROVIDER_URL": provider.base_url}
+        settings.COUNTERFOIL_BUREAU_URL = bureau.base_url
+        yield {
+            "COUNTERFOIL_ERP_URL": erp.base_url,
+            "COUNTERFOIL_PROVIDER_URL": provider.base_url,
+            "COUNTERFOIL_BUREAU_URL": bureau.base_url,
+        }
 
 
 def test_sample_is_loaded_once_and_its_people_can_sign_in(own_var: Path) -> None:
@@ -55,7 +61,8 @@ def test_sample_is_loaded_once_and_its_people_can_sign_in(own_var: Path) -> None
     assert _rows(loaded.tenant_id) == before
     assert Person.objects.get(username="m.okafor").check_password(sample.password())
     assert before["receivers"] == ["astrel-erp-keyed", "astrel-erp-lookup", "astrel-erp-neither"]
-    assert before["policies"] == ["policy-publishing", "vendor-records"]
+    assert before["limits"] == [("credit-ratings", 4)]
+    assert before["policies"] == ["policy-publishing", "vendor-enrichment", "vendor-records"]
 
 
 def test_sample_of_another_folder_gets_the_password_that_is_printed(
@@ -106,6 +113,7 @@ def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict
         "example-held": "AWAITING_APPROVAL",
         "example-cancelled": "CANCELLED",
         "example-policy": "AWAITING_APPROVAL",
+        "example-enrichment": "AWAITING_APPROVAL",
     }
     assert [key for key, (_, held, _) in reached.items() if held] == ["example-held"]
     assert {key for key, (_, _, decisions) in reached.items() if decisions} == {
@@ -132,12 +140,14 @@ def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict
 
 def test_simulators_that_are_away_are_said_to_be_so(own_var: Path, settings: Any) -> None:
     settings.COUNTERFOIL_ERP_URL = settings.COUNTERFOIL_PROVIDER_URL = "http://127.0.0.1:9"
+    settings.COUNTERFOIL_BUREAU_URL = "http://127.0.0.1:9"
     loaded = sample.load(now=timezone.now(), sign_in=False)
 
     missed = stories.play(loaded, now=timezone.now, seconds=0)
 
     assert set(missed) == {s.key for s in stories.STORIES}
     assert "a simulator does not answer" in missed["example-exhausted"]
+    assert "a simulator does not answer" in missed["example-enrichment"]
 
 
 def test_sign_ins_are_printed(own_var: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +167,7 @@ def _rows(tenant_id: int) -> dict[str, Any]:
             "policies": sorted(Policy.objects.values_list("name", flat=True)),
             "receivers": sorted(Receiver.objects.values_list("name", flat=True)),
             "contracts": ReceiverContract.objects.count(),
+            "limits": list(Limit.objects.values_list("name", "concurrency")),
         }
 
 

@@ -64,6 +64,41 @@ def test_expense_policy_asks_again_only_what_was_not_saved() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("contract", "state"),
+    [("keyed", "CONFIRMED"), ("lookup", "CONFIRMED"), ("neither", "NEEDS_RECONCILIATION")],
+)
+def test_set_of_500_is_asked_about_once_approved_once_and_written_once(contract: str, state: str) -> None:
+    told = demo("enrichment", "--contract", contract)
+
+    expected = {
+        "promise_held": True,
+        "first_319_rated_before": True,
+        "saved_unchanged": True,
+        "model_calls": 500,
+        "register_calls": 500,
+        "credit_calls": 501,
+        "asked_more_than_once": [320],
+        "statuses_of_the_refused": [429, 200],
+        "state": state,
+        "operations": 500,
+        "records_written_twice": [],
+        "records_with_two_bodies": [],
+        "journal_fault": "",
+    }
+    assert {name: told[name] for name in expected} == expected
+    assert 319 <= told["rated_before_redeploy"] < 330
+    assert told["waited_seconds"] >= 12
+    assert told["killed_worker"]["pid"] != told["killed_worker"]["restarted_as"]
+    if contract == "neither":
+        assert told["operation_states"]["UNKNOWN"] >= 1
+        assert told["effects"] == told["requests"] < 500
+    else:
+        assert (told["operation_states"], told["effects"]) == ({"CONFIRMED": 500}, 500)
+    assert told["seconds"] < 240
+
+
+@pytest.mark.long
 def test_demo_that_does_not_get_there_says_why_and_fails() -> None:
     """A provider that is given a millisecond: the model's step stops, and nothing is ever proposed."""
     ended = _run("vendor-onboarding", COUNTERFOIL_PROVIDER_TIMEOUT="0.001")

@@ -12,11 +12,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from examples.demos import expense_policy, vendor_onboarding
+from examples.demos import enrichment, expense_policy, vendor_onboarding
 from examples.demos.installation import NotSeen, installation
 from examples.demos.telling import Teller
 
-DEMOS = {"vendor-onboarding": vendor_onboarding, "expense-policy": expense_policy}
+DEMOS = {
+    "vendor-onboarding": vendor_onboarding,
+    "expense-policy": expense_policy,
+    "enrichment": enrichment,
+}
 
 
 class Command(BaseCommand):

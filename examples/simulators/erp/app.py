@@ -3,12 +3,13 @@
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from examples.simulators import faults, requests
 from examples.simulators.database import Database, timestamp
-from examples.simulators.erp import faults, keys, ledger, pages, requests
+from examples.simulators.erp import keys, ledger, pages
 from examples.simulators.erp.contracts import CONTRACTS, Contracts
-from examples.simulators.erp.faults import Fault, FaultQueue, fault_as_json
-from examples.simulators.erp.requests import RequestLog
+from examples.simulators.faults import Fault, FaultQueue, fault_as_json
 from examples.simulators.page import stylesheet
+from examples.simulators.requests import RequestLog
 from examples.simulators.wire import (
     Answer,
     Incoming,
@@ -28,7 +29,7 @@ class Erp:
         self._database = Database(database, SCHEMA)
         ledger.seed_vendors(self._database)
         self._contracts = Contracts(self._database, retention)
-        self._faults = FaultQueue(self._database)
+        self._faults = FaultQueue(self._database, CONTRACTS)
         self._log = RequestLog(self._database)
 
     def __call__(self, request: Incoming) -> Reply:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from examples.simulators.erp.contracts import CONTRACTS
-from examples.simulators.erp.faults import KINDS, METHODS, Fault
+from examples.simulators.faults import KINDS, METHODS, Fault
 from examples.simulators.page import page, table, text
 
 SHOWN = 200

@@ -1,11 +1,13 @@
 """Scripted answers that depend on the task line, such as `task: write-rule 14`. The same question, the same bytes."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 POLICY: dict[str, Any] = json.loads((Path(__file__).parent / "expense_rules.json").read_text("utf-8"))
+TRADE: dict[str, Any] = json.loads((Path(__file__).parent / "trade.json").read_text("utf-8"))
 MARKER = "task:"
 
 
@@ -36,10 +38,24 @@ def write_test(last_user: str) -> object:
     return {"rule": number, "passes": rule["passes"], "fails": rule["fails"]}
 
 
+def read_vendor(last_user: str) -> object:
+    """A vendor as a clerk typed it, `NAME, legal form` and `city`, each on a line between <<< and >>>."""
+    found = re.search(r"<<<\s*(.*?)\s*>>>", last_user, re.DOTALL)
+    name, _, city = (found.group(1) if found else "").partition("\n")
+    words = [w for w in re.split(r"[\s,]+", name) if w and w.casefold() not in TRADE["legal_forms"]]
+    trade = words[-1].casefold() if words else ""
+    return {
+        "name": " ".join(w.capitalize() for w in words),
+        "country": TRADE["cities"].get(city.strip().casefold(), ""),
+        "industry": TRADE["industries"].get(trade, "Other"),
+    }
+
+
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "parse-policy": parse_policy,
     "write-rule": write_rule,
     "write-test": write_test,
+    "read-vendor": read_vendor,
 }
 
 

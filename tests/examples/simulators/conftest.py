@@ -4,7 +4,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from examples.simulators.client import ErpControl, ProviderControl, Running, start_erp, start_provider
+from examples.simulators.client import (
+    BureauControl,
+    ErpControl,
+    ProviderControl,
+    Running,
+    start_bureau,
+    start_erp,
+    start_provider,
+)
 
 
 @pytest.fixture
@@ -33,3 +41,14 @@ def provider(tmp_path: Path) -> Iterator[Running]:
 @pytest.fixture
 def provider_control(provider: Running) -> ProviderControl:
     return ProviderControl(provider.base_url)
+
+
+@pytest.fixture
+def bureau(tmp_path: Path) -> Iterator[Running]:
+    with start_bureau(database=tmp_path / "bureau.sqlite3") as running:
+        yield running
+
+
+@pytest.fixture
+def bureau_control(bureau: Running) -> BureauControl:
+    return BureauControl(bureau.base_url)

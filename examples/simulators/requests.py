@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 
 from examples.simulators.database import Database, timestamp
-from examples.simulators.erp.faults import Fault
+from examples.simulators.faults import Fault
 from examples.simulators.wire import Hangup, Incoming, Reply
 
 SCHEMA = """

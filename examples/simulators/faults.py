@@ -1,4 +1,4 @@
-"""The faults that wait for the next matching request, and what each does to it.
+"""The faults that wait for the next matching request of the ERP or the bureau, and what each does to it.
 
 `applies` is whether the change is made all the same; the parameter `applied` overrides it for faults that answer.
 A fault without `method` waits for a write (PUT or POST), so that a read before it does not use it up.
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from examples.simulators.database import Database
-from examples.simulators.erp.contracts import CONTRACTS
 from examples.simulators.wire import Answer, Hangup, Incoming, Refused, Reply, json_answer, problem
 
 SCHEMA = """
@@ -107,8 +106,11 @@ class Fault:
 
 
 class FaultQueue:
-    def __init__(self, database: Database) -> None:
+    """`contracts`: the first segments of a path that a fault may name apart from its path."""
+
+    def __init__(self, database: Database, contracts: tuple[str, ...] = ()) -> None:
         self._database = database
+        self._contracts = contracts
 
     def pending(self) -> list[Fault]:
         return [_fault(row) for row in self._database.rows("SELECT * FROM fault ORDER BY id")]
@@ -130,7 +132,7 @@ class FaultQueue:
             raise _invalid("kind", f"one of {', '.join(KINDS)}")
         if "applied" in params and kind in FIXED:
             raise _invalid("applied", f"{kind} has its own")
-        contract = _choice(asked, "contract", CONTRACTS)
+        contract = _choice(asked, "contract", self._contracts)
         method = _choice(asked, "method", METHODS) or "write"
         path, times = asked.get("path") or None, asked.get("times", 1)
         if not (path is None or (isinstance(path, str) and path.startswith("/") and path.isascii())):
