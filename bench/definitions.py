@@ -78,6 +78,21 @@ def pause(ctx: Ctx, length: Pause) -> Small:
     return Small(i=1, text="")
 
 
+whole = Workflow("bench-whole", revision="1", input=Nothing, title="Whole")
+
+
+@whole.propose(approval="waived")
+def change_one_record(ctx: Ctx) -> ProposalDraft:
+    operation = OperationDraft(
+        receiver="local",
+        action="update-vendor",
+        record=f"V-{ctx.job_id}",
+        title="Change",
+        body={"limit": "4800.00"},
+    )
+    return ProposalDraft(title="Change a record", operations=(operation,))
+
+
 def propose_nothing(ctx: Ctx) -> ProposalDraft:
     operation = OperationDraft(receiver="nowhere", action="none", record="none", title="None", body={})
     return ProposalDraft(title="Never sent", operations=(operation,))

@@ -1,0 +1,73 @@
+"""Whole jobs: submitted, validated, proposed, approval waived by policy, sent to a local receiver, confirmed."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from django.utils import timezone
+
+from bench.installation import PROJECT, Installation, installation, workers
+from bench.ours import SLOTS
+
+_ENDED = "SELECT count(*) FROM workflows_job WHERE state = 'CONFIRMED'"
+_SPAN = (
+    "SELECT extract(epoch FROM max(j.ended_at) - (SELECT min(started_at) FROM workflows_attempt))"
+    " FROM workflows_job j"
+)
+
+
+def jobs(count: int, processes: int = 1) -> float:
+    """Jobs a second, all submitted before the workers start: from the first attempt to the last confirmation."""
+    with installation() as there, local_receiver() as port:
+        _prepare(there, port)
+        there.submit("bench-whole", {}, count)
+        with workers(there, processes=processes, slots=SLOTS):
+            there.until(lambda: there.one(_ENDED) == count)
+            return count / float(there.one(_SPAN))
+
+
+@contextlib.contextmanager
+def local_receiver() -> Iterator[int]:
+    """The port of a receiver in a process of its own."""
+    command = [sys.executable, "-m", "bench.receiver"]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def _prepare(there: Installation, port: int) -> None:
+    from access.models import Membership
+    from access.roles import WORKER, Role
+    from access.tenancy import acting
+    from approvals.policies import write_policy
+    from dispatch.actions.receivers import write_contract, write_receiver
+    from dispatch.presets import KEYED
+
+    now = timezone.now()
+    with acting(there.tenant_id):
+        Membership.objects.create(tenant_id=there.tenant_id, person_id=there.person_id, role=Role.ADMIN)
+    write_policy(
+        tenant_id=there.tenant_id, name="waived", created_by=WORKER, now=now, waives_approval=True
+    )
+    receiver = write_receiver(
+        tenant_id=there.tenant_id,
+        name="local",
+        title="Local",
+        base_url=f"http://127.0.0.1:{port}",
+        person_id=there.person_id,
+        now=now,
+    )
+    write_contract(
+        tenant_id=there.tenant_id,
+        receiver_id=receiver.receiver_id,
+        terms=KEYED.contract.model_dump(mode="json"),
+        source="bench",
+        person_id=there.person_id,
+        now=now,
+    )
