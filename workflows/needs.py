@@ -1,5 +1,6 @@
 """When a stage is done: all of its items, or as many as its need says; and closing it. The caller holds the job's lock."""
 
+# ruff: noqa: S608 - the statements are made of this file's own constants
 from __future__ import annotations
 
 from datetime import datetime, timedelta
@@ -44,28 +45,40 @@ def needs_a_person(*, stage: Stage) -> bool:
 
 def close(*, job: Job, stage: Stage, now: datetime) -> None:
     """Close a stage whose need is met. What is still open is skipped: if its result comes, it comes too late."""
+    if stage.kind != StageKind.EACH:
+        _write_closed(stage, now)
+        return
     mine = WorkItem.objects.filter(job=job, stage=stage)
-    by_hand = _told(mine.filter(state=ItemState.SKIPPED.number))
-    late = _skip_open(job=job, stage=stage)
-    if late["count"]:
-        items.drop_waits(job=job)
-    stuck = mine.filter(state__in=_STUCK)
-    stuck.filter(reported_at__isnull=True).update(reported_at=now)
-    digest = checkpoints_digest(stage)
-    Stage.objects.filter(pk=stage.pk).update(closed_at=now, digest=digest)
-    stage.closed_at, stage.digest = now, digest
-    if stage.kind == StageKind.EACH:
-        evidence: dict[str, Any] = {"stage": stage.name, "items": stage.total, "checkpoints": digest}
-        without = {"late": late, "failed": _told(stuck), "skipped": by_hand}
-        evidence |= {name: told for name, told in without.items() if told["count"]}
-        journal.record(job=job, event="stage.closed", actor=WORKER, evidence=evidence)
+    without = {"skipped": _told(mine.filter(state=ItemState.SKIPPED.number))}
+    if stage.need is not None:
+        without |= _leave_behind(job=job, stage=stage, now=now)
+    _write_closed(stage, now)
+    evidence: dict[str, Any] = {"stage": stage.name, "items": stage.total, "checkpoints": stage.digest}
+    evidence |= {name: told for name, told in without.items() if told["count"]}
+    journal.record(job=job, event="stage.closed", actor=WORKER, evidence=evidence)
 
 
 def checkpoints_digest(stage: Stage) -> str:
     """SHA-256 over the digests of a stage's checkpoints, in input order."""
     with connection.cursor() as cursor:
-        cursor.execute(_DIGEST, [stage.job_id, stage.pk])
+        cursor.execute(_DIGEST, {"job": stage.job_id, "stage": stage.pk})
         return str(cursor.fetchone()[0])
+
+
+def _write_closed(stage: Stage, now: datetime) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_CLOSE, {"now": now, "stage": stage.pk, "job": stage.job_id})
+        stage.closed_at, stage.digest = now, cursor.fetchone()[0]
+
+
+def _leave_behind(*, job: Job, stage: Stage, now: datetime) -> dict[str, dict[str, Any]]:
+    """What a stage that some are enough for goes on without: what is open is skipped, what stopped asks nobody."""
+    late = _skip_open(job=job, stage=stage)
+    if late["count"]:
+        items.drop_waits(job=job)
+    stuck = WorkItem.objects.filter(job=job, stage=stage, state__in=_STUCK)
+    stuck.filter(reported_at__isnull=True).update(reported_at=now)
+    return {"late": late, "failed": _told(stuck)}
 
 
 def _skip_open(*, job: Job, stage: Stage) -> dict[str, Any]:
@@ -79,7 +92,7 @@ def _skip_open(*, job: Job, stage: Stage) -> dict[str, Any]:
 
 def _told(items: QuerySet[WorkItem]) -> dict[str, Any]:
     keys = items.order_by("ordinal").values_list("key", flat=True)[:KEYS_NAMED]
-    return {"count": items.count(), "keys": list(keys)}
+    return {"count": len(keys) if len(keys) < KEYS_NAMED else items.count(), "keys": list(keys)}
 
 
 _SKIP = """
@@ -94,5 +107,9 @@ _DIGEST = """
 SELECT encode(sha256(convert_to(coalesce(string_agg(
   w.key || ' ' || c.version || ' ' || c.digest, E'\\n' ORDER BY w.ordinal, c.version), ''), 'UTF8')), 'hex')
 FROM workflows_workitem w JOIN workflows_checkpoint c ON c.item_id = w.id
-WHERE w.job_id = %s AND w.stage_id = %s
+WHERE w.job_id = %(job)s AND w.stage_id = %(stage)s
+"""
+
+_CLOSE = f"""
+UPDATE workflows_stage SET closed_at = %(now)s, digest = ({_DIGEST}) WHERE id = %(stage)s RETURNING digest
 """

@@ -44,14 +44,16 @@ def open_step(*, job: Job, step: Step, now: datetime) -> Stage:
 
 def lane_of(tenant_id: int, limit: str = "") -> int:
     """A tenant's lane for what stands under a named limit (or none), made with its first work."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO workflows_lane (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-            [tenant_id, limit],
-        )
-    return Lane.objects.values_list("pk", flat=True).get(
-        tenant_id=tenant_id, name=limit, revision__isnull=True
-    )
+    lanes = Lane.objects.filter(tenant_id=tenant_id, name=limit, revision__isnull=True)
+    found = lanes.values_list("pk", flat=True)
+    if not found:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO workflows_lane (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                [tenant_id, limit],
+            )
+        found = lanes.values_list("pk", flat=True)
+    return found[0]
 
 
 def _single(

@@ -36,9 +36,9 @@ def advance_job(*, tenant_id: int, job_id: int, now: datetime) -> bool:
             if stage is None or not needs.is_met(job=job, stage=stage, now=now):
                 break
             needs.close(job=job, stage=stage, now=now)
-            _follow(job=job, stage=stage, now=now)
+            opened = _follow(job=job, stage=stage, now=now)
             moved = True
-            if Stage.objects.filter(job=job, closed_at__isnull=True, total__gt=0).exists():
+            if opened is not None and opened.total:
                 break
         return moved
 
@@ -78,12 +78,13 @@ def report_stopped(*, tenant_id: int, item_id: int, now: datetime) -> bool:
         return True
 
 
-def _follow(*, job: Job, stage: Stage, now: datetime) -> None:
+def _follow(*, job: Job, stage: Stage, now: datetime) -> Stage | None:
+    """The stage that is open next, or None where there is none, or one that was kept is open already."""
     if stage.kind == StageKind.PROPOSE:
         hooks.freeze_proposal(job, _output(stage), now)
-        return
+        return None
     if stage.kind == StageKind.VALIDATE and not _validated(job=job, stage=stage):
-        return
+        return None
     # RevisionMissing rolls all of it back: a process that has the revision goes on from the sweep.
     workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
     step = workflow.after(stage.ordinal)
@@ -92,7 +93,8 @@ def _follow(*, job: Job, stage: Stage, now: datetime) -> None:
         while step is not None and step.name in kept:  # a migration kept it ahead
             step = workflow.after(step.ordinal)
     if step is not None:
-        stages.open_step(job=job, step=step, now=now)
+        return stages.open_step(job=job, step=step, now=now)
+    return None
 
 
 def _validated(*, job: Job, stage: Stage) -> bool:
