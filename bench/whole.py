@@ -52,9 +52,7 @@ def _prepare(there: Installation, port: int) -> None:
     now = timezone.now()
     with acting(there.tenant_id):
         Membership.objects.create(tenant_id=there.tenant_id, person_id=there.person_id, role=Role.ADMIN)
-    write_policy(
-        tenant_id=there.tenant_id, name="waived", created_by=WORKER, now=now, waives_approval=True
-    )
+    write_policy(tenant_id=there.tenant_id, name="waived", created_by=WORKER, now=now, waives_approval=True)
     receiver = write_receiver(
         tenant_id=there.tenant_id,
         name="local",
