@@ -51,6 +51,10 @@ class Installation:
             for _ in range(times)
         ]
 
+    def another_tenant(self, slug: str) -> Installation:
+        """The same database as another tenant's submitter sees it."""
+        return Installation(self.url, self.owner, *_tenant(slug))
+
     def one(self, statement: str, *parameters: Any) -> Any:
         """The first column of a query's one row, as the owner."""
         row = self.owner.execute(statement, parameters).fetchone()
@@ -91,18 +95,23 @@ def _prepared(url: str) -> Installation:
     from django.core.management import call_command
     from django.db import connections
 
+    connections.close_all()
+    connections["default"].settings_dict["NAME"] = database.parameters(url)["NAME"]
+    call_command("migrate", verbosity=0)
+    return Installation(url, psycopg.connect(url, autocommit=True), *_tenant("bench"))
+
+
+def _tenant(slug: str) -> tuple[int, int]:
+    """A tenant and its submitter."""
     from access.models import Membership, Person, Tenant
     from access.roles import Role
     from access.tenancy import acting
 
-    connections.close_all()
-    connections["default"].settings_dict["NAME"] = database.parameters(url)["NAME"]
-    call_command("migrate", verbosity=0)
-    tenant = Tenant.objects.create(slug="bench", name="Bench")
-    person = Person.objects.create(username="bench")
+    tenant = Tenant.objects.create(slug=slug, name=slug)
+    person = Person.objects.create(username=slug)
     with acting(tenant.pk):
         Membership.objects.create(tenant=tenant, person=person, role=Role.SUBMITTER)
-    return Installation(url, psycopg.connect(url, autocommit=True), tenant.pk, person.pk)
+    return tenant.pk, person.pk
 
 
 @contextlib.contextmanager
