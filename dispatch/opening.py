@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -92,6 +92,7 @@ def open_submission(
             # The first send looks at all bytes that were approved, each later one at its own.
             only = None if job.state == JobState.READY_TO_COMMIT else operation.proposed_id
             checks += [*approval_still_holds(proposal, only=only), *_objections(objections)]
+            checks.append(_earlier_sends(job))
         failure = first_failure(checks)
         if failure is not None:
             return _turned_down(job, proposal, operation, checks, failure, now)
@@ -281,6 +282,20 @@ def _objections(objections: Sequence[str]) -> list[CheckResult]:
     if not objections:
         return [CheckResult("Recheck", True, "The workflow has no objection.")]
     return [CheckResult("Recheck", False, sentence, Effect.VOID) for sentence in objections]
+
+
+ObjectsToSending = Callable[[Job], str]
+_objects: list[ObjectsToSending] = []
+
+
+def objects_to_sending(objection: ObjectsToSending) -> None:
+    """Have a room above say what it knows of the job's earlier proposals that forbids a first send: a sentence, or ""."""
+    _objects.append(objection)
+
+
+def _earlier_sends(job: Job) -> CheckResult:
+    said = next((said for objection in _objects if (said := objection(job))), "")
+    return _check("Earlier sends", not said, "Nothing of an earlier proposal stands.", said)
 
 
 def _check(name: str, ok: bool, holds: str, fails: str) -> CheckResult:

@@ -1,7 +1,7 @@
 """Evidence that settles an operation, wherever it comes from: an answer, a late one, a look-up, a person.
 
 Each function runs in its caller's transaction under the locks of the job and its operations. Evidence against what has
-ended moves nothing: it is journalled as `outcome.contradicted`, and reopening is a person's.
+ended, or was settled before a later proposal, moves nothing: it is journalled as `outcome.contradicted`, for a person.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from access.roles import Actor
+from approvals.models import Proposal
 from dispatch.classification import Outcome, Reading
 from dispatch.deriving import current, derive_job
 from dispatch.models import Operation, Submission
@@ -43,7 +44,8 @@ def take_as_applied(*, job: Job, operation: Operation, receipt_id: str, actor: A
     """A proof that it was applied as approved has been kept: confirm, or say that it contradicts what ended."""
     if operation.state == S.CONFIRMED:
         return
-    if job.state in ENDED or operation.state not in (S.SUBMITTED, S.UNKNOWN, S.NOT_APPLIED, S.CONFLICTED):
+    open_states = (S.SUBMITTED, S.UNKNOWN, S.NOT_APPLIED, S.CONFLICTED)
+    if job.state in ENDED or operation.state not in open_states or _is_of_an_earlier(job, operation):
         _contradicted(job, operation, "applied", actor)
         return
     move(operation, S.CONFIRMED, now, next_step="", next_step_at=None, receipt_id=receipt_id[:200])
@@ -57,7 +59,8 @@ def take_as_differing(
     """Something else than what was approved is there: conflicted, or a contradiction of what ended."""
     if operation.state == S.CONFLICTED:
         return
-    if job.state in ENDED or operation.state not in (S.SUBMITTED, S.UNKNOWN, S.CONFIRMED):
+    open_states = (S.SUBMITTED, S.UNKNOWN, S.CONFIRMED)
+    if job.state in ENDED or operation.state not in open_states or _is_of_an_earlier(job, operation):
         _contradicted(job, operation, "differs", actor)
         return
     move(operation, S.CONFLICTED, now, next_step="", next_step_at=None, receipt_id=receipt_id[:200])
@@ -74,6 +77,12 @@ def ring_next(job: Job, after: Operation) -> None:
         return
     if waiting.next_step == NextStep.SEND:
         machines.ring(job=job, machine=MACHINE, key=str(waiting.pk))
+
+
+def _is_of_an_earlier(job: Job, operation: Operation) -> bool:
+    """Whether a later proposal has taken its place: what comes to light about it now speaks against what was settled."""
+    latest = Proposal.objects.filter(job=job).order_by("-number").values_list("pk", flat=True).first()
+    return latest is not None and operation.proposed.proposal_id != latest
 
 
 def _contradicted(job: Job, operation: Operation, finding: str, actor: Actor) -> None:

@@ -6,7 +6,7 @@ class ReconciliationConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from dispatch import deriving
+        from dispatch import deriving, opening
         from reconciliation import database, listening, redriving, replaying, reviewing, waiting
         from workflows import hooks
         from workflows.replaying import comparing
@@ -49,5 +49,6 @@ class ReconciliationConfig(AppConfig):
             hooks.on_state(state, listening.ended)
         hooks.on_state(JobState.CANCELLED, listening.cancelled)
         hooks.objects_to_redrive(redriving.why_not)
+        opening.objects_to_sending(redriving.why_not_send)
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)
         deriving.after_change(reviewing.review)

@@ -1,7 +1,9 @@
-"""Which of a failed job's cases forbid to redrive it: what they ask, or what they were answered."""
+"""Which of a job's cases forbid to do it again: what they ask about an effect, or what they were answered."""
 
 from __future__ import annotations
 
+from access.tenancy import TenantQuerySet
+from approvals.models import Proposal
 from reconciliation.kinds import KINDS
 from reconciliation.models import Case, CaseKind
 from workflows.models import Job
@@ -15,8 +17,19 @@ _WITHOUT_EFFECT: dict[str, tuple[str, ...]] = {
 
 
 def why_not(job: Job) -> str:
-    """The case that leaves in doubt whether something was applied, or says that it was; or nothing."""
-    for case in Case.objects.filter(job=job, kind__in=_ABOUT_EFFECTS).order_by("pk"):
+    """The case that leaves in doubt whether something of the job was applied, or says that it was; or nothing."""
+    return _first(Case.objects.filter(job=job, kind__in=_ABOUT_EFFECTS))
+
+
+def why_not_send(job: Job) -> str:
+    """The same of operations of earlier proposals, which were settled as without effect before the latest was made."""
+    latest = Proposal.objects.filter(job=job).order_by("-number").values("pk")[:1]
+    earlier = Case.objects.filter(job=job, kind__in=_ABOUT_EFFECTS, operation__isnull=False)
+    return _first(earlier.exclude(operation__proposed__proposal__in=latest))
+
+
+def _first(cases: TenantQuerySet[Case]) -> str:
+    for case in cases.order_by("pk"):
         if case.resolved_at is None:
             return f"{case.label} asks about an effect of this job: answer it first."
         if case.kind in _WITHOUT_EFFECT and case.resolution not in _WITHOUT_EFFECT[case.kind]:

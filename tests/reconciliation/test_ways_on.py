@@ -13,10 +13,15 @@ from access.roles import WORKER, Role
 from access.tenancy import acting
 from approvals.freezing import freeze
 from approvals.rules import FourEyes
+from dispatch import proofs
+from dispatch.locks import lock_job_and_operation
+from reconciliation.actions.outcomes import confirm_not_applied
+from reconciliation.actions.seconding import second
 from reconciliation.actions.steps import give_up, record_outcome
+from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind
 from tests.approvals.world import draft, operation
-from tests.dispatch.faults import FaultServer, answers
+from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import BODY, RECEIPT, a_contract, as_engine, as_json
 from tests.reconciliation.pages import address, as_person
 from tests.reconciliation.test_opening import stuck
@@ -222,6 +227,28 @@ def test_a_job_of_which_a_part_was_applied_is_not_redriven() -> None:
             [job.pk],
         )
     assert desk.snapshot(job) == before
+
+
+def test_a_late_answer_to_what_was_sent_before_the_redrive_stops_the_new_send_and_asks() -> None:
+    """Two people attest that nothing was applied; the job fails and is redriven; then the first answer turns up."""
+    with FaultServer(fin, OK) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown()
+        case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
+        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", then="stop")
+        desk.answer(second, desk.fresh(case), desk.ben)
+        assert desk.sending.job_state(job) == "FAILED"
+        assert redrive(desk, job).job_state == "READY_TO_COMMIT"
+        old = desk.sending.operations(job)[0]
+        with acting(desk.tenant_id):
+            locked, operation = lock_job_and_operation(old.pk)
+            proofs.take_as_applied(job=locked, operation=operation, receipt_id="R-1", actor=WORKER, now=now())
+        desk.run(job)
+        assert len(erp.received) == 1
+    assert [o.state for o in desk.sending.operations(job)] == ["NOT_APPLIED", "WITHDRAWN"]
+    assert desk.sending.job_state(job) == "VALIDATED"
+    kinds = [c.kind for c in desk.cases(job, open_only=True)]
+    assert kinds == [CaseKind.CONTRADICTED, CaseKind.FACT_CHANGED]
 
 
 @pytest.mark.parametrize(
