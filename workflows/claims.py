@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+MACHINE_ATTEMPTS = 10
+"""Failures in a row (worker deaths included) after which a machine item is exhausted and a case opens."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

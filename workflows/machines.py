@@ -11,7 +11,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from workflows.claims import Claim, Done, Wait
+from workflows.claims import MACHINE_ATTEMPTS, Claim, Done, Wait
 from workflows.kinds import StageKind
 from workflows.models import Job
 from workflows.states import ItemState
@@ -19,8 +19,6 @@ from workflows.states import ItemState
 __all__ = ["Claim", "Done", "MachineHandler", "Wait", "handler", "register", "ring"]
 
 MACHINE_ORDINAL = 1000
-MACHINE_ATTEMPTS = 10
-"""Failures in a row (worker deaths included) after which a machine item is exhausted and a case opens."""
 
 MachineHandler = Callable[[Claim], Done | Wait]
 _handlers: dict[str, MachineHandler] = {}

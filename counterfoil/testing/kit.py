@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
-from counterfoil.testing.memory import (
-    BEGINNING,
-    Attempt,
-    Entry,
-    Item,
-    KitFailure,
-    Memory,
-    Policy,
-    Proposed,
-    Stage,
-)
-from counterfoil.testing.operations import Operation
+from counterfoil.testing.memory import BEGINNING, Item, KitFailure, Memory, Policy
 from counterfoil.testing.proposing import Proposing
 from counterfoil.testing.providers import Script
 from counterfoil.testing.receivers import Receiver
+from counterfoil.testing.results import Named, Results
 from counterfoil.testing.sending import Sending
 from counterfoil.testing.stepping import Stepping
-from dispatch.states import OperationState
+from counterfoil.testing.ways_on import WaysOn
 from workflows import submissions
-from workflows.authoring import BadDefinition, Problem, Workflow
+from workflows.authoring import BadDefinition, File, Workflow
 from workflows.authoring.asking import Provider
 from workflows.authoring.steps import Step
-from workflows.states import BEFORE_SENDING, STUCK_ITEM_STATES, ItemState, JobState
-
-T = TypeVar("T")
-Named = Step | str
-"""A step, or its name as the console shows it in addresses: `sort-lines` for a function `sort_lines`."""
+from workflows.states import BEFORE_SENDING, JobState
 
 
 class Kit:
@@ -60,10 +46,11 @@ class Kit:
         *,
         provider: Provider | None = None,
         receivers: Iterable[Receiver] = (),
+        files: Iterable[File] = (),
     ) -> Run:
         """Submit an input and run it as far as it goes by itself: to a decision, an end, or something that stopped.
 
-        `value` is what the API would be sent. Raises `workflows.submissions.InvalidSubmission`, with its `problems`,
+        `value` is what the API would be sent; `files` are those that it names by their digest. Raises `workflows.submissions.InvalidSubmission`, with its `problems`,
         where the API would answer 422: then there is no job.
         """
         plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
@@ -76,132 +63,27 @@ class Kit:
             policy=self._policy,
             provider=provider or Script(),
             receivers={r.name: r for r in receivers},
+            files={hashlib.sha256(f.content).hexdigest(): f for f in files},
             now=self._now,
+            deadline_at=None if self._workflow.deadline is None else self._now + self._workflow.deadline,
         )
         describe = self._workflow.describe
         return Run(memory, describe(model) if describe else self._workflow.title or self._workflow.name)
 
 
-class Run:
+class Run(Results):
     """One job. Made by `Kit.submit`; what is asked of it afterwards runs as far as it goes by itself, too."""
 
     def __init__(self, memory: Memory, title: str) -> None:
-        self._memory = memory
-        self._stepping, self._proposing, self._sending = Stepping(memory), Proposing(memory), Sending(memory)
+        super().__init__(memory, title)
+        self._stepping, self._proposing = Stepping(memory, self._waits), Proposing(memory)
+        self._sending, self._ways_on = Sending(memory), WaysOn(memory, self._stepping)
         self._stepping.proposes = self._proposing.freeze
-        self.title = title
         memory.move(JobState.RECEIVED, "job.received", actor="submitter")
         self._stepping.begin()
         self._go()
 
-    # -- what is the case -------------------------------------------------------------------------------------
-    @property
-    def state(self) -> JobState:
-        """Where the job stands."""
-        return JobState(self._memory.state)
-
-    @property
-    def reference(self) -> str:
-        """The job's business reference, empty where the workflow names none."""
-        return self._memory.reference
-
-    @property
-    def now(self) -> datetime:
-        """The kit's clock."""
-        return self._memory.now
-
-    @property
-    def journal(self) -> list[Entry]:
-        """Everything that happened, as the job's journal has it. What a case notes is an installation's."""
-        return list(self._memory.journal)
-
-    @property
-    def events(self) -> list[str]:
-        """The names of the journal's entries, in order."""
-        return [entry.event for entry in self._memory.journal]
-
-    @property
-    def problems(self) -> list[Problem]:
-        """What the workflow's own validation refused."""
-        found = [e for e in self._memory.journal if e.event == "input.refused"]
-        return [Problem(p["field"], p["message"]) for e in found for p in e.evidence["problems"]]
-
-    @property
-    def stopped(self) -> list[Item]:
-        """The items that used up their attempts or cannot work, and stand in the way."""
-        stages = [s for s in self._memory.stages if not s.closed]
-        return [i for s in stages for i in s.items if i.state in STUCK_ITEM_STATES]
-
-    @property
-    def why(self) -> str:
-        """What the job waits for, in a sentence; empty where it has ended."""
-        if self._memory.ended:
-            return ""
-        if self.stopped:
-            item = self.stopped[0]
-            return f"{item.step} {item.key} stopped after {item.used} attempts: {item.error}"
-        if self.state is JobState.AWAITING_APPROVAL:
-            return f"awaits approval {len(self._proposal().approvals) + 1} of {self._memory.policy.quorum}"
-        notes = [
-            f"{o.label}: {o.note}"
-            for o in self.operations
-            if o.note and o.state is not OperationState.CONFIRMED
-        ]
-        told = [str(e.evidence["why"]) for e in self._memory.journal if "why" in e.evidence]
-        return "; ".join(notes) or (told[-1] if told else f"the job is {self.state}")
-
-    # -- what came out ----------------------------------------------------------------------------------------
-    def items(self, step: Named) -> list[Item]:
-        """The work items of a step, with their attempts, in input order; empty where it has not been opened."""
-        stage = self._memory.stage(step.name if isinstance(step, Step) else step)
-        return list(stage.items) if stage is not None else []
-
-    def output(self, shape: type[T]) -> T:
-        """The saved result of the step that returns a `shape`."""
-        stage = self._stage_of(shape)
-        done = [i for i in stage.items if i.state is ItemState.SUCCEEDED]
-        if stage.step is None or not done:
-            raise KitFailure(f"{stage.name} has no result: {self.why}")
-        found: T = stage.step.output.validate_json(done[0].output or "null")
-        return found
-
-    def outputs(self, shape: type[T]) -> list[T]:
-        """The saved results of the `each` step that returns a `shape`, in input order."""
-        stage = self._stage_of(shape)
-        done = [i for i in stage.items if i.state is ItemState.SUCCEEDED]
-        return [stage.step.output.validate_json(i.output or "null") for i in done if stage.step is not None]
-
-    @property
-    def proposal(self) -> Proposed:
-        """The newest proposal, with its draft and operations."""
-        return self._proposal()
-
-    @property
-    def operations(self) -> list[Operation]:
-        """The newest proposal's operations, in order; empty before there is one."""
-        return list(self._memory.proposal.operations) if self._memory.proposal is not None else []
-
-    @property
-    def attempts(self) -> list[Attempt]:
-        """Every attempt of every step, in the order in which they ended."""
-        return self._memory.attempts()
-
-    @property
-    def tokens_in(self) -> int:
-        """What all attempts used, those that failed with them."""
-        return sum(a.usage.tokens_in for a in self.attempts)
-
-    @property
-    def tokens_out(self) -> int:
-        """Likewise."""
-        return sum(a.usage.tokens_out for a in self.attempts)
-
-    @property
-    def cost(self) -> Decimal:
-        """What all attempts cost, as far as it is known, those that failed with them."""
-        return sum((a.usage.cost for a in self.attempts), Decimal(0))
-
-    # -- what people do ---------------------------------------------------------------------------------------
+    # -- a manager --------------------------------------------------------------------------------------------
     def approve(self, by: str = "") -> Run:
         """Approve as one more manager; the last of the quorum has it sent."""
         self._proposing.approve(by)
@@ -222,15 +104,66 @@ class Run:
         self._proposing.propose_again()
         return self._go()
 
+    # -- an operator ------------------------------------------------------------------------------------------
     def grant(self, attempts: int = 1, *, step: Named = "") -> Run:
-        """Let every item that stopped (of one step, where one is named) try again, as an operator does."""
-        name = step.name if isinstance(step, Step) else step
-        stuck = [i for i in self.stopped if name in ("", i.step)]
-        if not stuck:
-            raise KitFailure(f"Nothing has stopped: {self.why or self.state}")
-        for item in stuck:
-            item.state, item.attempts_limit, item.reported = ItemState.READY, item.used + attempts, False
-            self._memory.record("attempts.granted", step=item.step, key=item.key, attempts=attempts)
+        """Let every item that stopped (of one step, where one is named) try again."""
+        self._ways_on.grant(self._stopped(step), attempts)
+        return self._go()
+
+    def skip(self, *, step: Named = "", key: str = "") -> Run:
+        """Go on without the one item that stopped (of this step and key), where its step is skippable."""
+        self._ways_on.skip(self._one_stopped(step, key))
+        return self._go()
+
+    def correct(self, value: object, *, step: Named = "", key: str = "", attempts: int = 1) -> Run:
+        """Try the one item that stopped again on another input.
+
+        `value`: for an item of a fan-out its element; for a single step a dict of those arguments that change.
+        """
+        self._ways_on.correct(self._one_stopped(step, key), value, attempts)
+        return self._go()
+
+    def give_up(self, reason: str = "it will not work") -> Run:
+        """End the job as FAILED before anything was sent."""
+        self._ways_on.give_up(reason)
+        return self._go()
+
+    def redrive(self, attempts: int = 5) -> Run:
+        """Let a failed job, of which nothing was applied, go on from what was saved."""
+        if self._ways_on.redrive(attempts):
+            self._proposing.freeze(self._proposing.saved_draft())
+        return self._go()
+
+    def release(self) -> Run:
+        """Lift the hold that a deadline left; there is no deadline after it."""
+        if not self._memory.held:
+            raise KitFailure("The job is not held.")
+        self._memory.held = False
+        self._memory.record("job.released")
+        return self._go()
+
+    # -- others -----------------------------------------------------------------------------------------------
+    def answer(self, value: object, *, step: Named = "", key: str = "") -> Run:
+        """Answer the question that waits (of this step and key). A model, or what the API would be sent.
+
+        Raises `workflows.submissions.InvalidSubmission` for another shape; the question stays.
+        """
+        self._waits.answer(value, step=_name(step), key=key)
+        return self._go()
+
+    def event(self, key: str, value: object) -> Run:
+        """Have an event come from outside. One of another shape is noted, and the wait goes on."""
+        self._waits.come(key, value)
+        return self._go()
+
+    def wake(self) -> Run:
+        """Let the time pass until the next wait is over: who slept goes on, what did not come stops its item."""
+        self._waits.wake()
+        return self._go()
+
+    def pass_time(self, time: timedelta) -> Run:
+        """Let the time pass: waits end, a proposal may expire, a deadline come."""
+        self._memory.now += time
         return self._go()
 
     def cancel(self, reason: str = "not wanted any more") -> Run:
@@ -245,28 +178,27 @@ class Run:
             self._sending.ask_to_stop()
         return self._go()
 
-    def pass_time(self, time: timedelta) -> Run:
-        """Let the time pass: a proposal may expire."""
-        self._memory.now += time
-        return self._go()
-
     # -- inside -----------------------------------------------------------------------------------------------
     def _go(self) -> Run:
         self._proposing.expire()
         self._stepping.go()
         self._sending.go()
+        self._undoing.go()
         return self
 
-    def _proposal(self) -> Proposed:
-        if self._memory.proposal is None:
-            raise KitFailure(f"There is no proposal: {self.why or self.state}")
-        return self._memory.proposal
+    def _stopped(self, step: Named, key: str = "") -> list[Item]:
+        found = [i for i in self.stopped if _name(step) in ("", i.step) and key in ("", i.key)]
+        if not found:
+            raise KitFailure(f"Nothing has stopped: {self.why or self.state}")
+        return found
 
-    def _stage_of(self, shape: Any) -> Stage:
-        step = next((s for s in self._memory.workflow.steps if s.result_type == shape), None)
-        if step is None:
-            raise KitFailure(f"No step of {self._memory.workflow.name} returns {shape}.")
-        stage = self._memory.stage(step.name)
-        if stage is None:
-            raise KitFailure(f"{step.name} has not been opened: {self.why or self.state}")
-        return stage
+    def _one_stopped(self, step: Named, key: str) -> Item:
+        found = self._stopped(step, key)
+        if len(found) > 1:
+            several = ", ".join(f"{i.step} {i.key}" for i in found)
+            raise KitFailure(f"Say which one, by step and key: {several} have stopped.")
+        return found[0]
+
+
+def _name(step: Named) -> str:
+    return step.name if isinstance(step, Step) else step

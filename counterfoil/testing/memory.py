@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 from workflows import states
 from workflows.authoring import Needs, ProposalDraft, Retry, Usage, Workflow
 from workflows.authoring.asking import Provider
+from workflows.authoring.files import File
 from workflows.authoring.steps import Step
+from workflows.authoring.waits import Wait
+from workflows.claims import Claim
+from workflows.engine.handling import request_key
 from workflows.kinds import AttemptOutcome, StageKind
-from workflows.states import ENDED, NOT_YET, ItemState, JobState
+from workflows.states import ENDED, NOT_YET, OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState, JobState
 
 if TYPE_CHECKING:
     from counterfoil.testing.operations import Operation
@@ -65,8 +69,9 @@ class Attempt:
 
 @dataclass
 class Item:
-    """One work item, with its attempts. `output` is the stored JSON text."""
+    """One work item, with its attempts. `number` is its own in the run; `output` is the stored JSON text."""
 
+    number: int
     step: str
     key: str
     ordinal: int
@@ -80,6 +85,16 @@ class Item:
     used: int = 0
     first_started_at: datetime | None = None
     reported: bool = False
+    wait: Wait | None = None
+    told: bool = False
+    """Whether the journal has its wait."""
+    correction: dict[str, Any] = field(default_factory=dict)
+    """Arguments that a person put in place of what they would be."""
+
+    def attempted(self, now: datetime, outcome: AttemptOutcome, error: str = "", message: str = "") -> None:
+        """One more attempt, in which no handler was called."""
+        self.used += 1
+        self.attempts.append(Attempt(self.used, outcome, now, now, error, message))
 
     @property
     def error(self) -> str:
@@ -99,6 +114,8 @@ class Stage:
     needs: Needs = field(default_factory=Needs)
     met_at: datetime | None = None
     closed: bool = False
+    cut_short: bool = False
+    """Whether the job ended before it was done."""
 
     @property
     def retry(self) -> Retry:
@@ -135,12 +152,16 @@ class Memory:
     policy: Policy
     provider: Provider
     receivers: dict[str, Receiver]
+    files: dict[str, File]
     now: datetime = BEGINNING
     state: str = NOT_YET
     journal: list[Entry] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     proposals: list[Proposed] = field(default_factory=list)
     cancel_requested: bool = False
+    deadline_at: datetime | None = None
+    held: bool = False
+    items: int = 0
     on_state: list[Callable[[JobState], None]] = field(default_factory=list)
 
     @property
@@ -165,8 +186,17 @@ class Memory:
             raise KitFailure(f"No {actor} moves a job from {self.state} to {to}.")
         self.state = to
         self.journal.append(Entry(event, to, evidence, self.now))
+        if self.ended:
+            self._cut_short()
         for tell in self.on_state:
             tell(to)
+
+    def _cut_short(self) -> None:
+        for stage in (s for s in self.stages if not s.closed):
+            stage.closed = stage.cut_short = True
+            for item in stage.items:
+                if item.state in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES):
+                    item.state, item.wait = ItemState.CANCELLED, None
 
     def wait_until(self, at: datetime | None) -> None:
         """Let the time pass; it never goes back."""
@@ -175,6 +205,45 @@ class Memory:
 
     def stage(self, name: str) -> Stage | None:
         return next((s for s in self.stages if s.name == name), None)
+
+    def item(
+        self, step: str, key: str, ordinal: int, element: str | None = None, attempts_limit: int = 5
+    ) -> Item:
+        """A new item, with a number of its own as an installation's rows have."""
+        self.items += 1
+        return Item(self.items, step, key, ordinal, element, attempts_limit)
+
+    def request_key(self, item: Item) -> str:
+        """The key of an item's calls, the same over its attempts."""
+        return request_key(self.workflow.name, JOB_ID, item.number)
+
+    def read_file(self, digest: str) -> File:
+        """A file that the input names."""
+        if digest not in self.files:
+            raise Unscripted(f"A step reads the file {digest}, which the test does not give.")
+        return self.files[digest]
+
+    def claim(self, stage: Stage, item: Item) -> Claim:
+        """The item as a worker would hold it."""
+        began = item.first_started_at or self.now
+        return Claim(
+            item_id=item.number,
+            tenant_id=TENANT_ID,
+            job_id=JOB_ID,
+            stage_id=stage.ordinal,
+            stage_name=stage.name,
+            kind=stage.kind,
+            key=item.key,
+            ordinal=item.ordinal,
+            ordinal_of_stage=stage.ordinal,
+            claim_no=len(item.attempts) + 1,
+            attempt=item.used,
+            attempts_limit=item.attempts_limit,
+            worker_id=1,
+            worker_name="kit",
+            lane_id=1,
+            elapsed_before=(self.now - began).total_seconds(),
+        )
 
     def attempts(self) -> list[Attempt]:
         """Every attempt of every step, in the order in which they ended."""

@@ -75,15 +75,15 @@ class Proposing:
     def propose_again(self) -> None:
         """Freeze the saved draft anew, with new keys and a new number. No step runs again."""
         memory = self._memory
-        saved = next(
-            (i.output for s in memory.stages for i in s.items
-             if s.kind is StageKind.PROPOSE and i.state is ItemState.SUCCEEDED),
-            None,
-        )  # fmt: skip
-        if memory.state != JobState.VALIDATED or saved is None:
+        if memory.state != JobState.VALIDATED or not self.saved_draft():
             raise KitFailure(f"The job is {memory.state or 'new'}; there is nothing to propose again.")
         memory.record("proposal.again_asked", earlier=len(memory.proposals))
-        self.freeze(saved)
+        self.freeze(self.saved_draft())
+
+    def saved_draft(self) -> str:
+        """What `propose` returned, as it is stored; empty before it did."""
+        stages = [s for s in self._memory.stages if s.kind is StageKind.PROPOSE]
+        return next((i.output or "" for s in stages for i in s.items if i.state is ItemState.SUCCEEDED), "")
 
     def expire(self) -> None:
         """What the passing of time does to a proposal that waits."""

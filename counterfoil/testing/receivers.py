@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from approvals.rendering import FrozenRequest
 from counterfoil.testing.memory import KitFailure, Unscripted
@@ -71,7 +72,9 @@ class Receiver:
     lookups: int = 0
 
     def __post_init__(self) -> None:
-        self.base_url = self.base_url or f"https://{re.sub('[^a-z0-9-]', '-', self.name.lower())}.test"
+        # Which hosts may be sent to is an installation's matter; what is sent is the same wherever it stands.
+        host = re.sub("[^a-z0-9]+", "-", self.name.lower()).strip("-")
+        self.base_url = f"https://{host}.test{urlsplit(self.base_url).path.rstrip('/')}"
         self._left = [] if callable(self.fates) else [Fate(f) for f in self.fates]
 
     @classmethod

@@ -10,11 +10,13 @@ from typing import Any
 
 from counterfoil.testing.memory import JOB_ID, TENANT_ID, Attempt, Item, KitFailure, Memory, Stage
 from counterfoil.testing.receivers import answering
-from workflows.authoring import Ctx, Usage
+from counterfoil.testing.waiting import Waits
+from workflows.authoring import Ctx, Event, Question, Sleep, Usage
 from workflows.authoring.steps import VALIDATE_STAGE, Parameter, Step
+from workflows.authoring.waits import Wait
 from workflows.claims import Claim
 from workflows.engine import keys
-from workflows.engine.handling import PROBLEMS, problems_of, request_key
+from workflows.engine.handling import PROBLEMS, check_wait, problems_of
 from workflows.engine.outcomes import Result, TooLate, encode, failed
 from workflows.kinds import AttemptOutcome, StageKind
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState, JobState
@@ -27,27 +29,29 @@ MOST_ATTEMPTS = 100_000
 class Stepping:
     """Runs a job's items until it has a proposal, has ended, or cannot go on by itself."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, memory: Memory, waits: Waits) -> None:
+        self._memory, self._waits = memory, waits
         self.proposes: Any = None
         """Called with the saved draft when the propose stage has closed."""
 
     def begin(self) -> None:
         """Open the validation."""
-        item = Item(step=VALIDATE_STAGE, key="1", ordinal=1)
+        item = self._memory.item(VALIDATE_STAGE, "1", 1)
         self._memory.stages.append(Stage(VALIDATE_STAGE, 0, StageKind.VALIDATE, [item]))
 
     def go(self) -> None:
         """Run whatever can run, letting the time pass where something is due later."""
         for _ in range(MOST_ATTEMPTS):
+            self._end_due_waits()
             stage = self._memory.open_stage
-            if stage is None or self._memory.ended:
+            if stage is None or self._memory.ended or self._is_held():
                 return
             if self._is_met(stage):
                 self._close(stage)
             elif (item := self._next(stage)) is not None:
                 self._attempt(stage, item)
             elif not self._pass_time(stage):
+                self._waits.tell_begun()
                 return
         raise KitFailure(f"The run made {MOST_ATTEMPTS:,} attempts and has not come to an end.")
 
@@ -63,6 +67,8 @@ class Stepping:
             due.append(stage.met_at + timedelta(seconds=patience))
         if not due:
             return False
+        if self._memory.deadline_at is not None:
+            due.append(self._memory.deadline_at)
         self._memory.wait_until(min(due))
         for item in stage.items:
             if (
@@ -83,29 +89,44 @@ class Stepping:
         waited = patience is not None and self._memory.now >= stage.met_at + timedelta(seconds=patience)
         return waited or not stage.count(*OPEN_ITEM_STATES)
 
+    def _is_held(self) -> bool:
+        memory = self._memory
+        if memory.deadline_at is not None and memory.now >= memory.deadline_at:
+            memory.record(
+                "deadline.passed", deadline=memory.deadline_at.isoformat(), why="its deadline passed"
+            )
+            memory.held, memory.deadline_at = True, None
+        return memory.held
+
+    def _end_due_waits(self) -> None:
+        self._waits.end_due()
+        stage = self._memory.open_stage
+        if stage is not None:
+            self._report(stage)
+
     # -- one attempt ------------------------------------------------------------------------------------------
     def _attempt(self, stage: Stage, item: Item) -> None:
         memory = self._memory
         item.state, item.used = ItemState.RUNNING, item.used + 1
         item.first_started_at = item.first_started_at or memory.now
-        claim, usage, began = self._claim(stage, item), Usage(), memory.now
+        claim, usage, began = memory.claim(stage, item), Usage(), memory.now
         try:
-            output, digest = self._handled(stage, item, claim, usage)
+            came = self._handled(stage, item, claim, usage)
         except KitFailure:
             raise
         except (Exception, SystemExit, GeneratorExit) as error:
             result = failed(claim, error, retry=stage.retry, usage=usage, started=began, now=memory.now)
             self._did_not_work(stage, item, result, usage)
             return
-        item.state, item.output, item.digest = ItemState.SUCCEEDED, output, digest
-        item.attempts.append(Attempt(item.used, AttemptOutcome.SUCCEEDED, began, memory.now, usage=usage))
+        outcome = AttemptOutcome.SUCCEEDED if isinstance(came, tuple) else AttemptOutcome.WAITING
+        item.attempts.append(Attempt(item.used, outcome, began, memory.now, usage=usage))
+        if isinstance(came, tuple):
+            item.state, (item.output, item.digest) = ItemState.SUCCEEDED, came
+        else:
+            self._waits.begin(item, came)
 
-    def _number(self, stage: Stage, item: Item) -> int:
-        """A number of its own for every item of the run, as an installation's rows have."""
-        stages = self._memory.stages
-        return sum(len(s.items) for s in stages[: stages.index(stage)]) + item.ordinal
-
-    def _handled(self, stage: Stage, item: Item, claim: Claim, usage: Usage) -> tuple[str, str]:
+    def _handled(self, stage: Stage, item: Item, claim: Claim, usage: Usage) -> tuple[str, str] | Wait:
+        """The saved result and its digest, or what the step waits for."""
         memory, step = self._memory, stage.step
         ctx = Ctx(
             tenant_id=TENANT_ID,
@@ -113,42 +134,29 @@ class Stepping:
             reference=memory.reference,
             item_key=item.key,
             attempt=item.used,
-            request_key=request_key(memory.workflow.name, JOB_ID, self._number(stage, item)),
+            request_key=memory.request_key(item),
             usage=usage,
             provider=memory.provider,
+            reader=memory.read_file,
         )
         with answering(memory.receivers):
             if step is None:
                 return encode(PROBLEMS, problems_of(memory.workflow, ctx, memory.text))
             if step.retry.elapsed is not None and claim.elapsed_before > step.retry.elapsed:
                 raise TooLate(f"{claim.elapsed_before:.0f} s have passed since the first try.")
-            arguments = {p.name: p.adapter.validate_json(self._text_of(p, item)) for p in step.parameters}
-            output, digest = encode(step.output, step.handler(ctx, **arguments))
+            arguments = {p.name: p.adapter.validate_json(self.text_of(p, item)) for p in step.parameters}
+            value = step.handler(ctx, **arguments)
+            if step.waits and isinstance(value, (Sleep, Event, Question)):
+                check_wait(step, value)
+                return value
+            output, digest = encode(step.output, value)
             keys.check(memory.workflow, step, output)
             return output, digest
 
-    def _claim(self, stage: Stage, item: Item) -> Claim:
-        began = item.first_started_at or self._memory.now
-        return Claim(
-            item_id=0,
-            tenant_id=TENANT_ID,
-            job_id=JOB_ID,
-            stage_id=stage.ordinal,
-            stage_name=stage.name,
-            kind=stage.kind,
-            key=item.key,
-            ordinal=item.ordinal,
-            ordinal_of_stage=stage.ordinal,
-            claim_no=len(item.attempts) + 1,
-            attempt=item.used,
-            attempts_limit=item.attempts_limit,
-            worker_id=1,
-            worker_name="kit",
-            lane_id=1,
-            elapsed_before=(self._memory.now - began).total_seconds(),
-        )
-
-    def _text_of(self, parameter: Parameter, item: Item) -> str:
+    def text_of(self, parameter: Parameter, item: Item) -> str:
+        """What a handler's parameter is given, as JSON text."""
+        if parameter.name in item.correction:
+            return json.dumps(item.correction[parameter.name])
         if parameter.source == "input":
             return self._memory.text
         if parameter.source == "element":
@@ -219,7 +227,7 @@ class Stepping:
 
     def _opened(self, step: Step) -> Stage:
         items = [
-            Item(step.name, key, ordinal, element, step.retry.attempts)
+            self._memory.item(step.name, key, ordinal, element, step.retry.attempts)
             for ordinal, key, element in self._elements(step)
         ]
         return Stage(step.name, step.ordinal, step.kind, items, step, step.needs)

@@ -23,8 +23,9 @@ from django.db import connection
 from workflows import registry
 from workflows.authoring import Retry
 from workflows.engine import handlers
+from workflows.engine.handling import MACHINE_RETRY
 from workflows.engine.outcomes import Result, failed
-from workflows.engine.slots import MACHINE_RETRY, Pinned, released, run
+from workflows.engine.slots import Pinned, released, run
 from workflows.kinds import AttemptOutcome, StageKind
 
 if TYPE_CHECKING:

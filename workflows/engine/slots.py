@@ -21,10 +21,10 @@ from django.db import close_old_connections
 from access.outages import is_outage
 from access.tenancy import reading
 from workflows import machines, registry
-from workflows.authoring import Ctx, Retry, Usage, Workflow
+from workflows.authoring import Ctx, Usage, Workflow
 from workflows.authoring.steps import Parameter, Step
 from workflows.engine import handlers, keys, waiting
-from workflows.engine.handling import PROBLEMS, problems_of, request_key
+from workflows.engine.handling import MACHINE_RETRY, PROBLEMS, problems_of, request_key
 from workflows.engine.outcomes import LONGEST_MESSAGE, Result, TooLate, encode, failed, storable
 from workflows.machines import Claim, Done, Wait
 from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind
@@ -33,7 +33,6 @@ from workflows.states import ItemState
 log = logging.getLogger(__name__)
 LEFT_SECONDS = 0.5
 """What a process without the revision gives back it must not claim again before the job is set apart."""
-MACHINE_RETRY = Retry(attempts=machines.MACHINE_ATTEMPTS, first_wait=0.5, longest_wait=60.0, timeout=900.0)
 
 
 class Pinned:

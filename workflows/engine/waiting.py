@@ -18,16 +18,13 @@ from access.tenancy import reading
 from workflows.authoring import Event, Question, Sleep, Usage, Woken
 from workflows.authoring.steps import Step
 from workflows.authoring.waits import BadWait
+from workflows.engine.handling import WaitExpired, check_wait, wait_expired
 from workflows.engine.outcomes import Asked, Result, encode
 from workflows.models import AttemptOutcome, Expectation, ExpectationKind, Settled
 from workflows.states import ItemState
 
 if TYPE_CHECKING:
     from workflows.engine.slots import Pinned
-
-
-class WaitExpired(Exception):
-    """Nothing came in the time that the step gave it. More attempts ask again."""
 
 
 def asks(value: object) -> bool:
@@ -37,10 +34,7 @@ def asks(value: object) -> bool:
 
 def begun(pinned: Pinned, step: Step, wait: Any, usage: Usage) -> Result:
     """The Result of a handler that has to wait. Raises BadWait for what cannot be waited for."""
-    if isinstance(wait, Sleep) is not (step.result_type is Woken):
-        raise BadWait(
-            f"{step.name} says that it returns {step.result_type.__name__}, and asked for {wait!r:.300}."
-        )
+    check_wait(step, wait)
     if isinstance(wait, Event):
         _refuse_taken(pinned, wait.key)
     asked = _asked(step, wait)
@@ -127,10 +121,9 @@ def _due(when: Any) -> dict[str, Any]:
 
 
 def _expired(expectation: Expectation, due_at: datetime) -> str:
-    until = f"until {due_at:%Y-%m-%d %H:%M} UTC"
-    if expectation.kind == ExpectationKind.EVENT:
-        return f"The event “{expectation.key}” was waited for {until}, and did not come. More attempts wait again."
-    return f"An answer was waited for {until}, and nobody gave one. More attempts ask again: {expectation.question}"
+    is_event = expectation.kind == ExpectationKind.EVENT
+    what = expectation.key if is_event else expectation.question
+    return wait_expired(is_event=is_event, what=what, due_at=due_at)
 
 
 def _result(pinned: Pinned, outcome: AttemptOutcome, state: ItemState, **more: Any) -> Result:
