@@ -57,10 +57,18 @@ define make-venv
 	echo "Python cannot make a virtual environment here: on Debian install python3-venv." >&2; exit 1; }
 endef
 
+# People's own packages of workflows are installed into .venv too, and find our modules from wherever they stand.
+define KNOW_US
+import os, pathlib, sysconfig
+pathlib.Path(sysconfig.get_path("purelib"), "counterfoil.pth").write_text(os.getcwd() + "\n")
+endef
+export KNOW_US
+
 .venv/installed: requirements/dev.txt
 	@echo "Installing what requirements/dev.txt locks into .venv …"
 	@$(call make-venv,.venv)
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(VENV)/python -c "$$KNOW_US"
 	@touch $@
 
 .bench-venv/installed: requirements/bench.txt

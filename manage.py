@@ -12,6 +12,7 @@ WITHOUT_DATABASE = {
     "compilemessages",
     "diffsettings",
     "makemessages",
+    "startworkflow",
 }
 """Commands that only load the settings: they neither need nor start a server."""
 

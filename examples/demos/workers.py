@@ -27,7 +27,8 @@ _PR_SET_PDEATHSIG = 1
 class Cluster:
     """`manage.py qcluster` in a process group of its own. Starting and stopping may be repeated."""
 
-    def __init__(self, *, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, *, environment: dict[str, str], log: Path, python: str = sys.executable) -> None:
+        self._python = python
         self._environment = {**os.environ, **environment}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,7 +47,7 @@ class Cluster:
         """Returns at once; `workers_up` says when they serve."""
         with open(self._log, "ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "manage.py", "qcluster"],
+                [self._python, "manage.py", "qcluster"],
                 cwd=PROJECT,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

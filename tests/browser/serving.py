@@ -57,13 +57,13 @@ def static_files(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def web_server(*, static: Path, log: Path, **environment: str) -> Iterator[str]:
+def web_server(*, static: Path, log: Path, python: str = sys.executable, **environment: str) -> Iterator[str]:
     """The address of gunicorn with the product's application, which stops with the block."""
     with socket.create_server(("127.0.0.1", 0)) as listening, open(log, "ab") as output:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         server = subprocess.Popen(
             [
-                *(sys.executable, "-m", "gunicorn", "config.wsgi", "--workers", "1", "--threads", "8"),
+                *(python, "-m", "gunicorn", "config.wsgi", "--workers", "1", "--threads", "8"),
                 *("--bind", f"fd://{listening.fileno()}", "--graceful-timeout", "2"),
             ],
             cwd=PROJECT,

@@ -1,0 +1,1 @@
+"""First workflow: a workflow for Counterfoil."""
