@@ -59,7 +59,7 @@ def keep(tell: Callable[[str], None]) -> None:
     ready = var_file("run", "ready")
     ready.unlink(missing_ok=True)
     try:
-        server = _Server.prepared()
+        server = Server.prepared()
         process = server.start()
         server.ensure_login()
     except EmbeddedUnusable as unusable:
@@ -80,7 +80,7 @@ def keep(tell: Callable[[str], None]) -> None:
 
 
 def _restart_when_it_ends(
-    server: "_Server",
+    server: "Server",
     process: "subprocess.Popen[bytes] | None",
     ready: Path,
     stopping: threading.Event,
@@ -105,7 +105,7 @@ def _restart_when_it_ends(
 
 
 @dataclass(frozen=True)
-class _Server:
+class Server:
     binaries: Path
     data: Path
     """The real folder: `var/postgres`, or what that link points to."""
@@ -114,7 +114,7 @@ class _Server:
     """The system user it runs as when the keeper is root; None means the keeper's own."""
 
     @classmethod
-    def prepared(cls) -> "_Server":
+    def prepared(cls) -> "Server":
         """With binaries, a system user, a data folder and a socket folder that all fit together."""
         data = var_file("postgres")
         binaries = server_files.wheel_binaries()

@@ -65,7 +65,7 @@ def split(ctx: Ctx, acts: Acts) -> ActsOut:
 def act(ctx: Ctx, part: Act, acts: Acts) -> Said:
     folder = Path(acts.folder)
     note(folder, f"{part.number} {ctx.attempt} {os.getpid()} {part.act}")
-    return Said(said=ACTS[part.act](Here(folder, ctx.attempt)), pid=os.getpid(), attempt=ctx.attempt)
+    return Said(said=ACTS[part.act](Here(folder, ctx)), pid=os.getpid(), attempt=ctx.attempt)
 
 
 @misbehaving.step()
@@ -84,9 +84,10 @@ def propose(ctx: Ctx, counted: Counted) -> ProposalDraft:
 class Here:
     """What an act may know: the job's folder, and which attempt it is."""
 
-    def __init__(self, folder: Path, attempt: int) -> None:
+    def __init__(self, folder: Path, ctx: Ctx) -> None:
         self.folder = folder
-        self.attempt = attempt
+        self.ctx = ctx
+        self.attempt = ctx.attempt
 
     def wait(self) -> None:
         """Until the test says go."""
@@ -236,6 +237,13 @@ def _break_the_committer(here: Here) -> Any:
 @_an_act
 def _fifty_megabytes(here: Here) -> Any:
     return "x" * 50_000_000
+
+
+@_an_act
+def _unwritable_usage(here: Here) -> Any:
+    """What is recorded beside the result is of a kind that no column takes."""
+    here.ctx.usage.route = object()  # type: ignore[assignment]
+    return "fine"
 
 
 @_an_act

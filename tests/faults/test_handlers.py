@@ -64,12 +64,13 @@ def test_whatever_a_handler_raises_or_returns_ends_its_attempt_and_nothing_else(
         "undescribable": "fails when it is asked",
         "recurse": "RecursionError",
         "fifty-megabytes": "at most 10,000,000 can be kept",
+        "unwritable-usage": "The database refused to store",
     }
     job = acting_job(*told, "fine")
-    job.settled(*[EXHAUSTED] * 6, REFUSED, DONE)
+    job.settled(*[EXHAUSTED] * 6, REFUSED, REFUSED, DONE)
     for number, words in enumerate(told.values(), start=1):
         assert all(words in error for error in job.errors(number)), job.errors(number)
-    assert job.outcomes() == {"retryable": 6 * 3, "permanent": 1, "succeeded": 1}
+    assert job.outcomes() == {"retryable": 6 * 3, "permanent": 2, "succeeded": 1}
     assert len({s.pid for s in job.starts()}) == 1
 
 

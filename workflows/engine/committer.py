@@ -20,8 +20,8 @@ import psycopg
 from access.outages import is_outage
 from workflows.engine import asking, limits_sql, rows, sql, sweeps_sql
 from workflows.engine.aftermath import Aftermath, Saved
+from workflows.engine.claiming import Asked, Claiming
 from workflows.engine.connections import CONTENTION, Connection, connect
-from workflows.engine.limiter import Limiter
 from workflows.engine.outcomes import Result
 from workflows.engine.slots import Pinned
 
@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 BATCH_ITEMS = 64
 BATCH_CHARACTERS = 1_000_000
-LANES_WALKED = 32
 POLL_SECONDS = 1.0
+SETTLE_SECONDS = 30.0
 GATHER_SECONDS = 0.002
+
+
+class LeaseInDoubt(Exception):
+    """Our lease does not live by the database's clock: nothing of the batch was recorded, and nothing is lost."""
 
 
 class Committer:
@@ -43,15 +47,12 @@ class Committer:
         self._engine = engine
         self._finished: deque[Result] = deque()
         self._held: dict[tuple[int, int], Pinned] = {}
-        self._cursor = 0
-        self._lanes: rows.Lanes = {}
-        self._limiter = Limiter(engine)
-        self._limited_wait = self._odd = False
-        self._suspects = False
+        self._claiming = Claiming(engine)
         self.aftermath = Aftermath(engine)
         self._wake = threading.Event()
         self._connection: Connection | None = None
         self._unsure = False
+        self._settled = time.monotonic()
         self._abandoned = False
         self.broken_since: float | None = None
         """Since when every turn has failed for another reason than the database's."""
@@ -68,7 +69,7 @@ class Committer:
 
     def suspects_wait(self) -> None:
         """There are items whose worker stopped before."""
-        self._suspects = True
+        self._claiming.suspects_wait()
         self._wake.set()
 
     def abandon(self) -> None:
@@ -88,6 +89,8 @@ class Committer:
                 self.broken_since = None
             except CONTENTION as error:
                 log.info("a batch is tried again: %s", type(error).__name__)
+            except LeaseInDoubt:
+                self._engine.lease_lost()
             except Exception as error:
                 self._failed(error)
         if self._held:
@@ -100,7 +103,7 @@ class Committer:
             return 0
         if self._engine.stopping:
             return 0.05
-        reopens = self._limiter.reopens_in() if len(self._held) < self._engine.slots else None
+        reopens = self._claiming.limiter.reopens_in() if len(self._held) < self._engine.slots else None
         return POLL_SECONDS if reopens is None else min(POLL_SECONDS, reopens)
 
     def _gather(self) -> None:
@@ -117,7 +120,11 @@ class Committer:
         if self._abandoned:
             self._abandoned, ours = False, self._engine.worker_id
             self._held = {t: p for t, p in self._held.items() if p.claim.worker_id == ours}
-        if self._unsure:
+        if not self._engine.holds_lease():
+            # Not saved, not given up: liveness renews it, or finds that somebody has ended us.
+            self._engine.pause(0.05)
+            return
+        if self._unsure or time.monotonic() - self._settled > SETTLE_SECONDS:
             self._settle(connection)
         if not self._finished:
             self.aftermath.record_late(connection)
@@ -131,7 +138,7 @@ class Committer:
             except Exception:
                 self._finished.extendleft(r for r in reversed(batch) if r.claim.token in self._held)
                 raise
-            if not self._finished and claimed < free and self._cursor == 0:
+            if not self._finished and claimed < free and self._claiming.has_walked_all:
                 return
 
     def _save(self, connection: Connection, batch: Sequence[Result], free: int) -> int:
@@ -158,11 +165,12 @@ class Committer:
         following = [
             n
             for r in batch
-            if (n := rows.next_stage(r, self._held.get(r.claim.token), self._lanes)) is not None
+            if (n := rows.next_stage(r, self._held.get(r.claim.token), self._claiming.lanes)) is not None
         ]
-        settled = self._limiter.settle_parameters(batch)
-        done = opened = taken = suspect = None
-        plain = self._plain_share(free)
+        settled = self._claiming.limiter.settle_parameters(batch)
+        done = opened = None
+        ending = {r.claim.token for r in batch}
+        running = [p for token, p in self._held.items() if token not in ending]
         self._unsure = True
         with connection.pipeline(), connection.transaction():
             lease = connection.execute(sql.HOLD_LEASE, [self._engine.worker_id])
@@ -175,92 +183,47 @@ class Committer:
             if following:
                 columns = [list(column) for column in zip(*following, strict=True)]
                 opened = connection.execute(sql.OPEN_NEXT, dict(zip(rows.NEXT_COLUMNS, columns, strict=True)))
-            if free > 0 and self._may_take_a_suspect(batch):
-                suspect = connection.execute(
-                    sql.CLAIM_SUSPECT, {"worker": self._engine.worker_id, "apart": self._engine.serving.apart}
-                )
-            if plain > 0:
-                taken = connection.execute(sql.CLAIM, self._claim_parameters(plain))
-            limited = connection.execute(sql.LIMITED_LANES, self._limiter.walk()) if free > 0 else None
+            asked = self._claiming.ask(connection, free, running)
             if settled is not None:
                 for statement in limits_sql.SETTLE:
                     connection.execute(statement, settled)
         self._unsure = False
+        if lease.fetchone() is None:
+            raise LeaseInDoubt
         saved = Saved(
             items=frozenset(row[0] for row in done.fetchall()) if done else frozenset(),
             opened_for=frozenset(row[0] for row in opened.fetchall()) if opened else frozenset(),
         )
-        claims = self._pin(taken.fetchall()) if taken else []
-        if suspect is not None:
-            suspects = [self._pinned(row) for row in suspect.fetchall()]
-            self._suspects = bool(suspects)
-            claims += suspects
+        claims = self._claiming.answered(asked)
         for result in batch:
             self._held.pop(result.claim.token, None)
         self._begin(claims)
-        if lease.fetchone() is None:
-            self._engine.lease_lost()
         self.aftermath.follow(connection, batch, saved, busy={p.claim.stage_id for p in self._held.values()})
-        found = limited.fetchall() if limited else []
-        return len(claims) + self._claim_limited(connection, found, free - len(claims))
+        return len(claims) + self._claim_limited(connection, asked, free - len(claims))
 
-    def _begin(self, claims: Sequence[Pinned]) -> None:
-        self._held.update((p.claim.token, p) for p in claims)
-        self._lanes.update(
-            ((p.claim.tenant_id, p.claim.limit_name, p.claim.apart_for), p.claim.lane_id) for p in claims
-        )
-        self._engine.start(claims)
-
-    def _plain_share(self, free: int) -> int:
-        """How many of the free slots the lanes without a limit may take, while others wait under limits."""
-        if not self._limited_wait or free <= 0:
-            return free
-        self._odd = not self._odd
-        return free // 2 if free > 1 else int(self._odd)
-
-    def _may_take_a_suspect(self, batch: Sequence[Result]) -> bool:
-        ending = {r.claim.token for r in batch}
-        held = any(p.claim.deaths for token, p in self._held.items() if token not in ending)
-        return self._suspects and not held
-
-    def _claim_limited(self, connection: Connection, found: list[Any], free: int) -> int:
-        """Claims under limits, after the batch's commit and in a transaction of their own."""
-        lanes = self._limiter.open_lanes(found)
-        self._limited_wait = bool(lanes)
-        if not lanes or free <= 0:
-            return 0
+    def _claim_limited(self, connection: Connection, asked: Asked, free: int) -> int:
         self._unsure = True
-        claims = self._limiter.claim(connection, lanes, free)
+        claims = self._claiming.claim_limited(connection, asked, free)
         self._unsure = False
         self._begin(claims)
         return len(claims)
+
+    def _begin(self, claims: Sequence[Pinned]) -> None:
+        self._held.update((p.claim.token, p) for p in claims)
+        self._claiming.begun(claims)
+        self._engine.start(claims)
 
     def _complete_parameters(self, batch: Sequence[Result]) -> dict[str, Any]:
         return rows.complete_parameters(
             batch, worker_id=self._engine.worker_id, worker_name=self._engine.name
         )
 
-    def _claim_parameters(self, free: int) -> dict[str, Any]:
-        return {
-            "cursor": self._cursor,
-            "lanes": LANES_WALKED,
-            "apart": self._engine.serving.apart,
-            "free": free,
-            "worker": self._engine.worker_id,
-        }
-
-    def _pin(self, taken: list[tuple[Any, ...]]) -> list[Pinned]:
-        claims = [self._pinned(row) for row in taken]
-        lanes = {p.claim.lane_id for p in claims}
-        self._cursor = max(lanes) if len(lanes) >= LANES_WALKED else 0
-        return claims
-
-    def _pinned(self, row: tuple[Any, ...]) -> Pinned:
-        return rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name)
-
     # -- faults --------------------------------------------------------------------------------------------------
     def _settle(self, connection: Connection) -> None:
-        """A commit's answer was lost. Drop results that were saved after all; give back claims we never heard of."""
+        """After a commit whose answer was lost, and now and then for whatever nobody has thought of.
+
+        Drop results that were saved after all; give back claims that we never heard of.
+        """
         claims = [r.claim for r in self._finished]
         found = connection.execute(
             sql.ALREADY_SAVED, [[c.item_id for c in claims], [c.claim_no for c in claims], self._engine.name]
@@ -269,8 +232,12 @@ class Committer:
         self._held = {token: p for token, p in self._held.items() if token not in saved}
         self._finished = deque(r for r in self._finished if r.claim.token not in saved)
         held = [item for item, _ in self._held]
-        connection.execute(sweeps_sql.ORPHANS, {"worker": self._engine.worker_id, "held": held})
-        self._unsure = False
+        given = connection.execute(
+            sweeps_sql.ORPHANS, {"worker": self._engine.worker_id, "held": held}
+        ).rowcount
+        if given:
+            log.warning("%s claims were ours and nobody ran them; they are given back", given)
+        self._unsure, self._settled = False, time.monotonic()
 
     def _failed(self, error: Exception) -> None:
         """Whatever it was: what has finished is kept, and saved again on a new connection."""

@@ -108,7 +108,11 @@ class Engine:
 
     def may_begin(self) -> bool:
         """After our own deadline somebody else may have the item: nothing is begun that could have an effect."""
-        return time.monotonic() < self._liveness.lease_ends and not self.must_leave()
+        return self.holds_lease() and not self.must_leave()
+
+    def holds_lease(self) -> bool:
+        """By our own clock, which began before the database's."""
+        return time.monotonic() < self._liveness.lease_ends
 
     def _thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=target, name=f"counterfoil-{name}")

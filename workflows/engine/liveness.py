@@ -2,8 +2,9 @@
 
 A free lock proves only that a database session ended, not that its process did. A worker counts as dead when its
 lease has expired, or when its lock has been free for 300 ms and the server has not restarted since the worker
-registered (a restart frees the locks of the living). A takeover ends the worker's row and frees its items in one
-transaction; a worker that finds its row ended abandons its claims and registers anew.
+registered (a restart frees the locks of the living). Who has just lost a connection itself judges nobody for 3 s: what
+cut it may have cut the others. A takeover ends the worker's row and frees its items in one transaction; a worker that
+finds its row ended abandons its claims and registers anew.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ TICK_SECONDS = 0.2
 FREE_SECONDS = 0.3
 SWEEP_SECONDS = 3.0
 FILES_SECONDS = 600.0
+GRACE_SECONDS = 3.0
+"""After our own connection was lost others may have lost theirs: so long they have to take their locks again."""
 
 _REGISTER = """
 INSERT INTO workflows_worker (name, host, pid, slots, started_at, server_started_at, lease_until, ended_why)
@@ -63,6 +66,8 @@ class Liveness:
         self._renewed = 0.0
         self._swept = 0.0
         self._files_swept = 0.0
+        self._judges_from = 0.0
+        self._failures = 0
         self.lease_ends = 0.0
         """By the monotonic clock of this process: no handler is started after it."""
 
@@ -92,20 +97,27 @@ class Liveness:
             self._engine.pool.leave_overdue_behind()
             try:
                 self._tick()
-            except psycopg.Error as error:
-                log.warning("liveness lost the database: %s", " ".join(str(error).split())[:200])
-                self._reset()
-                self._engine.pause(0.1)
-            except Exception:
-                log.exception("liveness failed; it goes on")
-                self._reset()
-                self._engine.pause(0.5)
+                self._failures = 0
+            except Exception as error:
+                self._failed(error)
         try:
             if self._engine.signs_off:
                 self._leave()
         except psycopg.Error as error:
             log.warning("could not sign off; the lock and the lease will tell: %s", error)
         self._reset()
+
+    def _failed(self, error: Exception) -> None:
+        """At once to a new connection the first time: our lock is free meanwhile, and others look at it."""
+        if isinstance(error, psycopg.Error):
+            log.warning("liveness lost the database: %s", " ".join(str(error).split())[:200])
+        else:
+            log.error("liveness failed; it goes on", exc_info=error)
+        self._reset()
+        self._free_since.clear()
+        self._judges_from = time.monotonic() + GRACE_SECONDS
+        self._failures += 1
+        self._engine.pause(0.1 if self._failures > 1 else 0)
 
     def _tick(self) -> None:
         connection = self._connected()
@@ -118,7 +130,8 @@ class Liveness:
             self._engine.committer.wake()
         if connection.execute(sql.SUSPECTS).fetchone() is not None:
             self._engine.committer.suspects_wait()
-        self._look_for_the_dead(connection, now)
+        if now > self._judges_from:
+            self._look_for_the_dead(connection, now)
         self._engine.serving.tick(connection)
         if now - self._swept > SWEEP_SECONDS:
             self._swept = now
@@ -133,6 +146,7 @@ class Liveness:
             self.start_anew()
             return
         self._renewed, self.lease_ends = now, now + lease
+        self._engine.committer.wake()
 
     def start_anew(self) -> None:
         """Our row was ended: what we hold belongs to others now. Register again as somebody new."""

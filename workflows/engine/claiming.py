@@ -1,0 +1,99 @@
+"""What a process claims next: of plain lanes, of suspects, and under limits, so that none of them starves another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from workflows.engine import rows, sql
+from workflows.engine.connections import Connection
+from workflows.engine.limiter import Limiter
+from workflows.engine.slots import Pinned
+
+if TYPE_CHECKING:
+    from workflows.engine.engine import Engine
+
+LANES_WALKED = 32
+Answer = psycopg.Cursor[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The claims of one batch's transaction, sent and not yet read."""
+
+    plain: Answer | None = None
+    suspect: Answer | None = None
+    limited: Answer | None = None
+
+
+class Claiming:
+    """Used by the committer's thread alone, but for `suspects_wait`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._cursor = 0
+        self.lanes: rows.Lanes = {}
+        self.limiter = Limiter(engine)
+        self._limited_wait = self._odd = False
+        self._suspects = False
+
+    def suspects_wait(self) -> None:
+        """There are items whose worker stopped before."""
+        self._suspects = True
+
+    @property
+    def has_walked_all(self) -> bool:
+        """Whether the last claim saw every lane that had something ready."""
+        return self._cursor == 0
+
+    def ask(self, connection: Connection, free: int, running: Collection[Pinned]) -> Asked:
+        """Inside the batch's transaction: claim for `free` slots, while the process runs `running` beside them."""
+        if free <= 0:
+            return Asked()
+        plain = self._plain_share(free)
+        asked = {"worker": self._engine.worker_id, "apart": self._engine.serving.apart}
+        walk = {**asked, "cursor": self._cursor, "lanes": LANES_WALKED, "free": plain}
+        may_suspect = self._suspects and not any(p.claim.deaths for p in running)
+        return Asked(
+            suspect=connection.execute(sql.CLAIM_SUSPECT, asked) if may_suspect else None,
+            plain=connection.execute(sql.CLAIM, walk) if plain > 0 else None,
+            limited=connection.execute(sql.LIMITED_LANES, self.limiter.walk()),
+        )
+
+    def answered(self, asked: Asked) -> list[Pinned]:
+        """After the commit: what was claimed."""
+        claims: list[Pinned] = []
+        if asked.plain is not None:
+            claims = [self._pinned(row) for row in asked.plain.fetchall()]
+            lanes = {p.claim.lane_id for p in claims}
+            self._cursor = max(lanes) if len(lanes) >= LANES_WALKED else 0
+        if asked.suspect is not None:
+            suspects = [self._pinned(row) for row in asked.suspect.fetchall()]
+            self._suspects = bool(suspects)
+            claims += suspects
+        return claims
+
+    def claim_limited(self, connection: Connection, asked: Asked, free: int) -> list[Pinned]:
+        """Claims under limits, after the batch's commit and in a transaction of their own."""
+        lanes = self.limiter.open_lanes(asked.limited.fetchall() if asked.limited is not None else [])
+        self._limited_wait = bool(lanes)
+        return self.limiter.claim(connection, lanes, free) if lanes and free > 0 else []
+
+    def begun(self, claims: Sequence[Pinned]) -> None:
+        """Remember the lanes of what was claimed, for what follows it."""
+        self.lanes.update(
+            ((p.claim.tenant_id, p.claim.limit_name, p.claim.apart_for), p.claim.lane_id) for p in claims
+        )
+
+    def _plain_share(self, free: int) -> int:
+        """How many of the free slots the lanes without a limit may take, while others wait under limits."""
+        if not self._limited_wait:
+            return free
+        self._odd = not self._odd
+        return free // 2 if free > 1 else int(self._odd)
+
+    def _pinned(self, row: tuple[Any, ...]) -> Pinned:
+        return rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name)
