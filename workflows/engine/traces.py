@@ -9,7 +9,7 @@ from pathlib import Path
 FIRST_FRAMES, LAST_FRAMES = 5, 25
 LONGEST_CHAIN = 4
 LONGEST_TRACE = 8000
-_OURS = str(Path(__file__).parent)
+_OURS = tuple(str(Path(__file__).parents[1] / folder) for folder in ("engine", "replaying"))
 
 
 def trace_of(error: BaseException) -> str:
