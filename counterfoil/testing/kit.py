@@ -105,9 +105,9 @@ class Run(Results):
         return self._go()
 
     # -- an operator ------------------------------------------------------------------------------------------
-    def grant(self, attempts: int = 1, *, step: Named = "") -> Run:
-        """Let every item that stopped (of one step, where one is named) try again."""
-        self._ways_on.grant(self._stopped(step), attempts)
+    def grant(self, attempts: int = 1, *, step: Named = "", key: str = "") -> Run:
+        """Let every item that stopped (of this step and key, where they are named) try again."""
+        self._ways_on.grant(self._stopped(step, key), attempts)
         return self._go()
 
     def skip(self, *, step: Named = "", key: str = "") -> Run:
@@ -186,7 +186,7 @@ class Run(Results):
         self._undoing.go()
         return self
 
-    def _stopped(self, step: Named, key: str = "") -> list[Item]:
+    def _stopped(self, step: Named, key: str) -> list[Item]:
         found = [i for i in self.stopped if _name(step) in ("", i.step) and key in ("", i.key)]
         if not found:
             raise KitFailure(f"Nothing has stopped: {self.why or self.state}")

@@ -10,7 +10,7 @@ from counterfoil.testing.operations import Operation
 from dispatch.requests import Place, request_of
 from workflows.authoring import ProposalDraft
 from workflows.kinds import StageKind
-from workflows.states import ItemState, JobState
+from workflows.states import ENDED, ItemState, JobState
 
 
 class Proposing:
@@ -18,6 +18,7 @@ class Proposing:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        memory.on_state.append(self._void_open)
 
     def freeze(self, text: str) -> None:
         """Freeze a saved draft; one that cannot be frozen leaves the job VALIDATED, with the reason in the journal."""
@@ -92,6 +93,12 @@ class Proposing:
             return
         proposal.closing = "expired"
         memory.move(JobState.VALIDATED, "proposal.expired", number=proposal.number)
+
+    def _void_open(self, state: JobState) -> None:
+        proposal = self._memory.proposal
+        if state in ENDED and proposal is not None and not proposal.closing:
+            proposal.closing = "voided"
+            self._memory.record("proposal.cancelled", number=proposal.number)
 
     def _open(self) -> Proposed:
         proposal = self._memory.proposal

@@ -24,6 +24,7 @@ class Undoing:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._begun = False
+        memory.on_state.append(self._begin)
         self._machine = Item(0, "workflows.undo", "1", 0, attempts_limit=MACHINE_RETRY.attempts)
 
     @property
@@ -33,14 +34,7 @@ class Undoing:
 
     def go(self) -> None:
         """Undo what is left, as far as it goes."""
-        memory = self._memory
-        if memory.state not in (JobState.FAILED, JobState.CANCELLED) or self._effect_stands():
-            return
-        left = self._left()
-        if not self._begun and left:
-            self._begun = True
-            steps = list(dict.fromkeys(stage.name for stage, _ in left))
-            memory.record("compensation.due", steps=steps)
+        memory, left = self._memory, self._left()
         while self._begun and left and not self.stopped:
             stage, item = left.pop(0)
             if not self._undo(stage, item):
@@ -49,6 +43,12 @@ class Undoing:
                 memory.record("step.compensated", step=stage.name)
             if not left:
                 memory.record("compensation.finished")
+
+    def _begin(self, state: JobState) -> None:
+        if state in (JobState.FAILED, JobState.CANCELLED) and not self._effect_stands() and self._left():
+            self._begun = True
+            steps = list(dict.fromkeys(stage.name for stage, _ in self._left()))
+            self._memory.record("compensation.due", steps=steps)
 
     def _effect_stands(self) -> bool:
         return any(o.state in STANDS for p in self._memory.proposals for o in p.operations)

@@ -37,6 +37,7 @@ class Installation:
     submitter: Person
     managers: list[Person]
     operator: Person
+    admin: Person
     erp: ErpControl
     provider: ProviderControl
 
@@ -57,7 +58,7 @@ class Installation:
 
 @pytest.fixture
 def installation(addresses: tuple[str, str], transactional_db: None, settings: Any) -> Iterator[Installation]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.counterfoil.workflows"]
+    settings.COUNTERFOIL_WORKFLOWS = ["tests.counterfoil.workflows", "tests.counterfoil.more_workflows"]
     settings.COUNTERFOIL_PROVIDER_URL = addresses[1]
     registry.workflows.cache_clear()
     registry.digests.cache_clear()
@@ -70,6 +71,7 @@ def installation(addresses: tuple[str, str], transactional_db: None, settings: A
         make_person(tenant, Role.SUBMITTER),
         [make_person(tenant, Role.MANAGER) for _ in range(2)],
         make_person(tenant, Role.OPERATOR),
+        make_person(tenant, Role.ADMIN),
         erp,
         provider,
     )

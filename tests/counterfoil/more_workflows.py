@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel
 
@@ -124,7 +124,9 @@ waits = Workflow("test-waits", revision="1", input=Parcel)
 
 
 @waits.step()
-def rest(ctx: Ctx, parcel: Parcel) -> Sleep:
+def rest(ctx: Ctx, parcel: Parcel) -> Sleep | Woken:
+    if not parcel.sleep_minutes:
+        return Woken(at=datetime(2026, 1, 1, tzinfo=UTC))
     return Sleep(timedelta(minutes=parcel.sleep_minutes))
 
 

@@ -111,7 +111,7 @@ def test_the_kit_and_an_installation_come_to_the_same(story: Story, installation
     since = Before.now(installation.erp)
     job_id = _real(story, installation)
     for number, verdict in enumerate(story.verdicts):
-        _decide(installation, job_id, number, verdict)
+        decide(installation, job_id, number, verdict)
 
     def seen() -> Seen:
         return of_installation(installation.tenant.pk, job_id, installation.erp, since=since)
@@ -178,7 +178,7 @@ _VERDICTS: dict[str, Callable[[Run], Run]] = {
 }
 
 
-def _decide(on: Installation, job_id: int, number: int, verdict: str) -> None:
+def decide(on: Installation, job_id: int, number: int, verdict: str) -> None:
     def awaiting() -> Proposal | None:
         with reading(on.tenant.pk):
             state = Job.objects.values_list("state", flat=True).get(pk=job_id)
