@@ -115,7 +115,7 @@ COUNTERFOIL_WORKFLOWS = [
     w.strip()
     for w in os.environ.get(
         "COUNTERFOIL_WORKFLOWS",
-        "examples.vendor_onboarding,examples.expense_policy,examples.enrichment",
+        "examples.vendor_onboarding,examples.expense_policy,examples.enrichment,examples.documents",
     ).split(",")
     if w.strip()
 ]
@@ -128,6 +128,7 @@ COUNTERFOIL_PRICES = os.environ.get(
 )
 COUNTERFOIL_ERP_URL = os.environ.get("COUNTERFOIL_ERP_URL", "http://127.0.0.1:8101")
 COUNTERFOIL_BUREAU_URL = os.environ.get("COUNTERFOIL_BUREAU_URL", "http://127.0.0.1:8103")
+COUNTERFOIL_INDEX_URL = os.environ.get("COUNTERFOIL_INDEX_URL", "http://127.0.0.1:8104")
 COUNTERFOIL_PROVIDER_URL = os.environ.get("COUNTERFOIL_PROVIDER_URL", "http://127.0.0.1:8102")
 COUNTERFOIL_INTERNAL_RECEIVERS = [
     h.strip()

@@ -1,7 +1,7 @@
 """`make run`: everything on one machine, for trying it out and for development.
 
-Sets the database up, then keeps the web server, the workers, the simulated receiver and the simulated model provider
-running as separate processes, each with its log in `var/log`. A process that ends, however, is started again after a
+Sets the database up, then keeps the web server, the workers and the simulators (a receiver, a model provider, a document
+index) running as separate processes, each with its log in `var/log`. A process that ends, however, is started again after a
 pause that grows. Ctrl-C and SIGTERM stop everything; if this process is killed, the kernel sends its children SIGTERM.
 
     supervisor.lock   held by this process: the second `make run` says where the first one listens
@@ -123,6 +123,7 @@ def _introduce(addresses: "_Addresses", environment: dict[str, str]) -> None:
     say(f"Simulated receiver:    {addresses.erp}")
     say(f"Simulated provider:    {addresses.provider}")
     say(f"Simulated bureau:      {addresses.bureau}")
+    say(f"Simulated index:       {addresses.index}")
     say("")
     say(people.stdout.strip())
     say("")
@@ -225,6 +226,7 @@ class _Addresses:
     erp: str
     provider: str
     bureau: str
+    index: str
 
     def environment(self) -> dict[str, str]:
         return {
@@ -234,6 +236,7 @@ class _Addresses:
             "COUNTERFOIL_ERP_URL": self.erp,
             "COUNTERFOIL_PROVIDER_URL": self.provider,
             "COUNTERFOIL_BUREAU_URL": self.bureau,
+            "COUNTERFOIL_INDEX_URL": self.index,
         }
 
 
@@ -246,6 +249,7 @@ def _free_addresses() -> _Addresses:
         ("erp", remembered.get("erp", 8101)),
         ("provider", remembered.get("provider", 8102)),
         ("bureau", remembered.get("bureau", 8103)),
+        ("index", remembered.get("index", 8104)),
     )
     found: dict[str, int] = {}
     for name, port in wanted:
@@ -285,6 +289,7 @@ def _services(addresses: _Addresses, lock: int) -> "list[_Service]":
     script = "examples/simulators/provider_script.json"
     commands = {
         "erp": _simulator("erp", addresses.erp, var / "erp.sqlite3"),
+        "index": _simulator("index", addresses.index, var / "index.sqlite3"),
         "provider": [
             *_simulator("provider", addresses.provider, var / "provider.sqlite3"),
             "--script",

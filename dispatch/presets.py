@@ -27,6 +27,13 @@ def _erp_actions(prefix: str) -> dict[str, Action]:
             record_path="record",
             echo_path="fields",
         ),
+        "write-record": Action(
+            method="PUT",
+            path=f"/{prefix}/records/{{record}}",
+            success=success,
+            record_path="record",
+            echo_path="fields",
+        ),
         "publish-policy": Action(
             method="POST", path=f"/{prefix}/policies", success=success, echo_path="fields"
         ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -55,6 +56,23 @@ def ask(ctx: Ctx, *, task: str, prompt: str, schema: type[M], model: str = "atla
         why = "nothing" if choice is None else choice.message.refusal or choice.finish_reason
         raise Retryable(f"{model} did not finish its answer to {task}: {why}.")
     return read(choice.message.content, schema)
+
+
+def embed(
+    ctx: Ctx, texts: Sequence[str], *, model: str = "atlas-embed", dimensions: int = 64
+) -> list[list[float]]:
+    """A vector for each text, in their order. Raises what the library raises, Retryable for an answer that does not fit."""
+    answer = _client(os.getpid(), settings.COUNTERFOIL_PROVIDER_URL).embeddings.create(
+        model=model,
+        input=list(texts),
+        dimensions=dimensions,
+        extra_headers={"X-Request-Key": ctx.request_key},
+    )
+    ctx.record(route=model, tokens_in=answer.usage.prompt_tokens)
+    vectors = [one.embedding for one in sorted(answer.data, key=lambda one: one.index)]
+    if len(vectors) != len(texts) or any(len(v) != dimensions for v in vectors):
+        raise Retryable(f"{model} was asked for {len(texts)} vectors of {dimensions} and gave others.")
+    return vectors
 
 
 def read(text: str, schema: type[M]) -> M:

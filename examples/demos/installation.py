@@ -1,4 +1,4 @@
-"""An installation that lives as long as one demo: a database, an ERP, a model provider and workers of its own."""
+"""An installation that lives as long as one demo: a database, an ERP, a model provider, an index and workers of its own."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ from examples.management.sample import SUBMITTER, Sample
 from examples.simulators.client import (
     BureauControl,
     ErpControl,
+    IndexControl,
     ProviderControl,
     start_bureau,
     start_erp,
+    start_index,
     start_provider,
 )
 from workflows import verification
+from workflows.actions.keep_file import keep_file
 from workflows.actions.submit import submit_job
 from workflows.models import STUCK_NUMBERS, Attempt, Job
 from workflows.states import JobState
@@ -60,6 +63,7 @@ class Installation:
     erp: ErpControl
     provider: ProviderControl
     bureau: BureauControl
+    index: IndexControl
     teller: Teller
 
     @property
@@ -78,6 +82,17 @@ class Installation:
             now=timezone.now(),
         )
         return self.job(submitted.job_id)
+
+    def upload(self, name: str, content: bytes) -> str:
+        """Keep a file as the sample submitter; its digest."""
+        kept = keep_file(
+            tenant_id=self.tenant_id,
+            name=name,
+            content=content,
+            person_id=self.sample.people[SUBMITTER],
+            now=timezone.now(),
+        )
+        return kept.digest
 
     def approve(self, job_id: int, handle: str) -> str:
         """Have a person approve a job's open proposal through the real action; what they are told. Raises NotSeen."""
@@ -168,14 +183,17 @@ def installation(
         erp = stack.enter_context(start_erp(database=folder / "erp.sqlite3"))
         provider = stack.enter_context(start_provider(database=folder / "provider.sqlite3"))
         bureau = stack.enter_context(start_bureau(database=folder / "bureau.sqlite3"))
+        index = stack.enter_context(start_index(database=folder / "index.sqlite3"))
         addresses = {
             "COUNTERFOIL_ERP_URL": erp.base_url,
             "COUNTERFOIL_PROVIDER_URL": provider.base_url,
             "COUNTERFOIL_BUREAU_URL": bureau.base_url,
+            "COUNTERFOIL_INDEX_URL": index.base_url,
         }
         stack.enter_context(_settings(addresses))
         teller.step(
-            f"ERP listens on {erp.base_url}, model provider on {provider.base_url}, company bureau on {bureau.base_url}"
+            f"ERP listens on {erp.base_url}, model provider on {provider.base_url},"
+            f" company bureau on {bureau.base_url}, document index on {index.base_url}"
         )
         loaded = sample.load(now=timezone.now(), sign_in=False)
         cluster = Cluster(
@@ -196,6 +214,7 @@ def installation(
             ErpControl(erp.base_url),
             ProviderControl(provider.base_url),
             BureauControl(bureau.base_url),
+            IndexControl(index.base_url),
             teller,
         )
         made.wait_for_workers(workers)

@@ -1,4 +1,4 @@
-"""The sample organisation: one person a role, three policies, three receivers, a limit. Written once; a repeat changes nothing."""
+"""The sample organisation: one person a role, four policies, three receivers, a limit. Written once; a repeat changes nothing."""
 
 from __future__ import annotations
 
@@ -133,6 +133,16 @@ def _policies(tenant_id: int, now: datetime) -> None:
         write_policy(
             tenant_id=tenant_id,
             name="vendor-records",
+            created_by=WORKER,
+            now=now,
+            quorum=1,
+            limit_amount=APPROVAL_LIMIT,
+            limit_currency="EUR",
+        )
+    if "document-records" not in known:
+        write_policy(
+            tenant_id=tenant_id,
+            name="document-records",
             created_by=WORKER,
             now=now,
             quorum=1,

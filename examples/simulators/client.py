@@ -124,6 +124,42 @@ class ProviderControl:
         return cast(list[dict[str, Any]], _ask(self.base_url, "GET", "/script")["rules"])
 
 
+class Change(TypedDict):
+    id: int
+    at: str
+    kind: str
+    collection: str
+    group: str
+    entries: int
+
+
+class IndexControl:
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+
+    def changes(self, *, collection: str | None = None) -> list[Change]:
+        """What was really changed, oldest first."""
+        told = _ask(self.base_url, "GET", "/changes.json", query={"collection": collection})["changes"]
+        return cast(list[Change], told)
+
+    def collections(self) -> list[dict[str, Any]]:
+        return cast(list[dict[str, Any]], _ask(self.base_url, "GET", "/collections")["collections"])
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Every request about collections, oldest first, those that were never answered included."""
+        return cast(list[dict[str, Any]], _ask(self.base_url, "GET", "/requests.json")["requests"])
+
+    def set_fault(
+        self, kind: str, *, method: str = "any", contains: str = "", seconds: float = 2, times: int = 1
+    ) -> None:
+        """Queue a fault for the next requests whose path contains this."""
+        fault = {"kind": kind, "method": method, "contains": contains, "seconds": seconds, "times": times}
+        _ask(self.base_url, "POST", "/faults", fault)
+
+    def clear_faults(self) -> None:
+        _ask(self.base_url, "DELETE", "/faults")
+
+
 @dataclass(frozen=True)
 class Running:
     """A simulator process. `stop` ends it in order, `kill` with SIGKILL; both wait, and both may be repeated."""
@@ -179,6 +215,11 @@ def start_provider(
 def start_bureau(*, database: Path | str, port: int = 0, host: str = "127.0.0.1") -> Running:
     """Returns once it listens."""
     return _start("examples.simulators.bureau", Path(database), port, host, [])
+
+
+def start_index(*, database: Path | str, port: int = 0, host: str = "127.0.0.1") -> Running:
+    """Returns once it listens."""
+    return _start("examples.simulators.index", Path(database), port, host, [])
 
 
 def _start(module: str, database: Path, port: int, host: str, options: list[str]) -> Running:

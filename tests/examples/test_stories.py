@@ -18,8 +18,8 @@ from access.tenancy import reading
 from approvals.models import Decision, Policy
 from dispatch.models import Receiver, ReceiverContract
 from examples.demos.workers import Cluster
-from examples.management import sample, stories
-from examples.simulators.client import start_bureau, start_erp, start_provider
+from examples.management import playing, sample, stories
+from examples.simulators.client import start_bureau, start_erp, start_index, start_provider
 from workflows import verification
 from workflows.models import Job, Limit
 from workflows.replaying import comparing, rows
@@ -42,6 +42,7 @@ def simulated(own_var: Path, settings: Any) -> Iterator[dict[str, str]]:
         start_erp(database=own_var / "erp.sqlite3") as erp,
         start_provider(database=own_var / "provider.sqlite3") as provider,
         start_bureau(database=own_var / "bureau.sqlite3") as bureau,
+        start_index(database=own_var / "index.sqlite3") as index,
     ):
         settings.COUNTERFOIL_ERP_URL = erp.base_url
         settings.COUNTERFOIL_PROVIDER_URL = provider.base_url
@@ -50,6 +51,7 @@ def simulated(own_var: Path, settings: Any) -> Iterator[dict[str, str]]:
             "COUNTERFOIL_ERP_URL": erp.base_url,
             "COUNTERFOIL_PROVIDER_URL": provider.base_url,
             "COUNTERFOIL_BUREAU_URL": bureau.base_url,
+            "COUNTERFOIL_INDEX_URL": index.base_url,
         }
 
 
@@ -62,7 +64,12 @@ def test_sample_is_loaded_once_and_its_people_can_sign_in(own_var: Path) -> None
     assert Person.objects.get(username="m.okafor").check_password(sample.password())
     assert before["receivers"] == ["astrel-erp-keyed", "astrel-erp-lookup", "astrel-erp-neither"]
     assert before["limits"] == [("credit-ratings", 4)]
-    assert before["policies"] == ["policy-publishing", "vendor-enrichment", "vendor-records"]
+    assert before["policies"] == [
+        "document-records",
+        "policy-publishing",
+        "vendor-enrichment",
+        "vendor-records",
+    ]
 
 
 def test_sample_of_another_folder_gets_the_password_that_is_printed(
@@ -95,9 +102,9 @@ def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict
     )
     workers.start()
     try:
-        assert stories.play(loaded, now=timezone.now) == {}, workers.log_text[-3000:]
+        assert playing.play(loaded, stories.STORIES, now=timezone.now) == {}, workers.log_text[-3000:]
         reached = _standing(loaded.tenant_id)
-        assert stories.play(loaded, now=timezone.now, seconds=5) == {}
+        assert playing.play(loaded, stories.STORIES, now=timezone.now, seconds=5) == {}
         assert _standing(loaded.tenant_id) == reached
     finally:
         workers.stop()
@@ -114,6 +121,8 @@ def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict
         "example-cancelled": "CANCELLED",
         "example-policy": "AWAITING_APPROVAL",
         "example-enrichment": "AWAITING_APPROVAL",
+        "example-document": "AWAITING_APPROVAL",
+        "example-undone": "FAILED",
     }
     assert [key for key, (_, held, _) in reached.items() if held] == ["example-held"]
     assert {key for key, (_, _, decisions) in reached.items() if decisions} == {
@@ -143,7 +152,7 @@ def test_simulators_that_are_away_are_said_to_be_so(own_var: Path, settings: Any
     settings.COUNTERFOIL_BUREAU_URL = "http://127.0.0.1:9"
     loaded = sample.load(now=timezone.now(), sign_in=False)
 
-    missed = stories.play(loaded, now=timezone.now, seconds=0)
+    missed = playing.play(loaded, stories.STORIES, now=timezone.now, seconds=0)
 
     assert set(missed) == {s.key for s in stories.STORIES}
     assert "a simulator does not answer" in missed["example-exhausted"]

@@ -99,6 +99,28 @@ def test_set_of_500_is_asked_about_once_approved_once_and_written_once(contract:
 
 
 @pytest.mark.long
+def test_document_goes_on_from_its_summary_and_another_is_undone_last_first() -> None:
+    told = demo("documents")
+
+    record, undone = told["record"], told["undone"]
+    assert told["promise_held"] is True
+    expected = {
+        "state": "CONFIRMED",
+        "calls_for_the_summary": 1,
+        "calls_for_the_fields": 2,
+        "summary_unchanged": True,
+        "effects": 1,
+        "requests": 1,
+        "taken_out": [],
+        "journal_fault": "",
+    }
+    assert {name: record[name] for name in expected} == expected
+    assert (undone["state"], undone["effects"], undone["left"], undone["asked_twice"]) == ("FAILED", 0, [], 1)
+    assert sorted(undone["deleted"][:-1]) == sorted(undone["made"])
+    assert undone["deleted"][-1].startswith("document-")
+
+
+@pytest.mark.long
 def test_demo_that_does_not_get_there_says_why_and_fails() -> None:
     """A provider that is given a millisecond: the model's step stops, and nothing is ever proposed."""
     ended = _run("vendor-onboarding", COUNTERFOIL_PROVIDER_TIMEOUT="0.001")

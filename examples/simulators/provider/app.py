@@ -3,12 +3,14 @@
 import json
 import re
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from examples.simulators.database import Database
 from examples.simulators.page import stylesheet
-from examples.simulators.provider import calls, pages, script
+from examples.simulators.provider import calls, embeddings, pages, script
 from examples.simulators.provider.calls import CallLog
 from examples.simulators.provider.script import Question, Rule, Script, checked_rules
 from examples.simulators.wire import (
@@ -23,7 +25,7 @@ from examples.simulators.wire import (
     problem,
 )
 
-MODELS = ("atlas-large", "atlas-small", "gpt-4o-mini")
+MODELS = ("atlas-large", "atlas-small", "atlas-embed", "gpt-4o-mini")
 HOLD_SECONDS = 30.0
 
 
@@ -37,6 +39,8 @@ class Provider:
         match request.method, request.path:
             case "POST", "/v1/chat/completions":
                 return self._complete(request)
+            case "POST", "/v1/embeddings":
+                return self._embed(request)
             case "GET", "/v1/models":
                 return json_answer(200, {"object": "list", "data": [_model(name) for name in MODELS]})
             case "GET" | "HEAD", "/":
@@ -64,24 +68,48 @@ class Provider:
 
     def _complete(self, request: Incoming) -> Reply:
         question = _question(request)
+
+        def answer(rule: Rule, number: int) -> Spoken:
+            said = rule.answer_to(question)
+            return Spoken(said, _completion(question, rule, number, said))
+
+        return self._speak(request, question, answer)
+
+    def _embed(self, request: Incoming) -> Reply:
+        content = _content(request)
+        asked = embeddings.read(content)
+        if isinstance(asked, str):
+            raise Refused(_error(400, "invalid_request_error", asked))
+        question = _plain_question(
+            request, content, "\n".join([f"task: embed {len(asked.texts)}", *asked.texts])
+        )
+        tokens = sum(_rough_tokens(text) for text in asked.texts)
+
+        def answer(rule: Rule, number: int) -> Spoken:
+            told = f"{len(asked.texts)} vectors of {asked.dimensions}"
+            return Spoken(told, embeddings.answer(asked, question.model, tokens))
+
+        return self._speak(request, question, answer)
+
+    def _speak(self, request: Incoming, question: Question, answer: Callable[[Rule, int], "Spoken"]) -> Reply:
+        """Log the call, let the script strike, and answer."""
         rule = self._script.take(question)
         number = self._log.start(question, rule.name)
         if request.client_leaves_within(rule.latency):
             self._log.finish(number, "client left")
             return Hangup()
         if rule.fault:
-            return self._fail(request, question, rule, number)
-        answer = rule.answer_to(question)
-        self._log.finish(number, "answered", status=200, answer=answer)
-        return json_answer(200, _completion(question, rule, number, answer), X_Request_Id=f"req_{number:06d}")
+            reply = self._faulty_reply(request, rule, number, answer)
+            if isinstance(reply, Answer):
+                self._log.finish(number, rule.fault["kind"], status=reply.status)
+            return reply
+        spoken = answer(rule, number)
+        self._log.finish(number, "answered", status=200, answer=spoken.told)
+        return json_answer(200, spoken.body, X_Request_Id=f"req_{number:06d}")
 
-    def _fail(self, request: Incoming, question: Question, rule: Rule, number: int) -> Reply:
-        reply = self._faulty_reply(request, question, rule, number)
-        if isinstance(reply, Answer):
-            self._log.finish(number, rule.fault["kind"], status=reply.status)
-        return reply
-
-    def _faulty_reply(self, request: Incoming, question: Question, rule: Rule, number: int) -> Reply:
+    def _faulty_reply(
+        self, request: Incoming, rule: Rule, number: int, answer: Callable[[Rule, int], "Spoken"]
+    ) -> Reply:
         match rule.fault["kind"]:
             case "timeout":
                 left = request.client_leaves_within(float(rule.fault.get("seconds", HOLD_SECONDS)))
@@ -94,7 +122,7 @@ class Provider:
                 retry_after = str(rule.fault.get("retry_after", "2"))
                 return _error(429, "rate_limit_exceeded", "Rate limit reached.", Retry_After=retry_after)
             case "cut_json":
-                whole = json_answer(200, _completion(question, rule, number, rule.answer_to(question))).body
+                whole = json_answer(200, answer(rule, number).body).body
                 return Answer(200, whole[: len(whole) // 2])
         return _error(500, "server_error", "The server had an error while processing your request.")
 
@@ -106,19 +134,29 @@ class Provider:
 SCHEMA = script.SCHEMA + calls.SCHEMA
 
 
-def _question(request: Incoming) -> Question:
+@dataclass(frozen=True)
+class Spoken:
+    """An answer: what the log keeps of it, and the body that leaves."""
+
+    told: str
+    body: dict[str, Any]
+
+
+def _content(request: Incoming) -> dict[str, Any]:
     """Raises `Refused` in the protocol's own error shape. A refused request is no call and is not logged."""
     try:
-        content = parse_json_object(request.read_body())
+        return parse_json_object(request.read_body())
     except Refused as refusal:
         if isinstance(refusal.reply, Hangup):
             raise
         raise Refused(
             _error(refusal.reply.status, "invalid_request_error", "The body cannot be read.")
         ) from None
-    messages, model, metadata = content.get("messages"), content.get("model"), content.get("metadata")
-    if not isinstance(model, str) or not model:
-        raise Refused(_error(400, "missing_required_parameter", "model: a string is required."))
+
+
+def _question(request: Incoming) -> Question:
+    content = _content(request)
+    messages = content.get("messages")
     if (
         not isinstance(messages, list)
         or not messages
@@ -127,9 +165,16 @@ def _question(request: Incoming) -> Question:
         raise Refused(_error(400, "missing_required_parameter", "messages: a list of objects is required."))
     if content.get("stream"):
         raise Refused(_error(400, "unsupported_value", "stream: this provider answers in one piece only."))
+    return _plain_question(request, content, _last_user(messages))
+
+
+def _plain_question(request: Incoming, content: dict[str, Any], said: str) -> Question:
+    model, metadata = content.get("model"), content.get("metadata")
+    if not isinstance(model, str) or not model:
+        raise Refused(_error(400, "missing_required_parameter", "model: a string is required."))
     return Question(
         model=_storable(model),
-        last_user=_storable(_last_user(messages)),
+        last_user=_storable(said),
         script=_text_or_none(metadata.get("script") if isinstance(metadata, dict) else None),
         user=_text_or_none(content.get("user")),
         headers={name.lower(): str(value) for name, value in request.headers.items()},

@@ -51,8 +51,44 @@ def read_vendor(last_user: str) -> object:
     }
 
 
+def summarise(last_user: str) -> object:
+    """The first sentences of the content, up to a length."""
+    sentences = re.findall(r"[^.!?]+[.!?]", " ".join(_content(last_user).split()))
+    said = ""
+    for sentence in sentences or [_content(last_user)]:
+        if len(said) + len(sentence) > 400:
+            break
+        said += sentence
+    return {"summary": said.strip() or "Nothing is said."}
+
+
+def extract_fields(last_user: str) -> object:
+    """What stands behind a label, such as `Supplier: Fennmark Castings`; null for what the content does not say."""
+    content = _content(last_user)
+    found = {
+        name: re.search(pattern, content, re.IGNORECASE | re.MULTILINE) for name, pattern in LABELS.items()
+    }
+    fields: dict[str, Any] = {
+        name: match.group(1).strip() if match else None for name, match in found.items()
+    }
+    if fields["total"]:
+        fields["total"] = fields["total"].replace(",", "")
+    return fields
+
+
+LABELS = {
+    "supplier": r"Supplier:[ \t]*([^\n;]+)",
+    "subject": r"Subject:[ \t]*([^\n;]+)",
+    "signed_on": r"Signed on:[ \t]*([0-9]{4}-[0-9]{2}-[0-9]{2})",
+    "total": r"Total:[ \t]*([0-9][0-9,]*(?:\.[0-9]{2})?)",
+    "currency": r"Total:[ \t]*[0-9.,]+[ \t]*([A-Z]{3})",
+}
+
+
 FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "extract-fields": extract_fields,
     "parse-policy": parse_policy,
+    "summarise": summarise,
     "write-rule": write_rule,
     "write-test": write_test,
     "read-vendor": read_vendor,
@@ -61,6 +97,12 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 
 def as_json(content: object) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _content(last_user: str) -> str:
+    """What stands between <<< and >>>."""
+    found = re.search(r"<<<\s*(.*?)\s*>>>", last_user, re.DOTALL)
+    return found.group(1) if found else ""
 
 
 def _number(last_user: str) -> int:
