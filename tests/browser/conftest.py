@@ -22,7 +22,7 @@ from access.models import Person
 from examples.demos.installation import installation
 from examples.demos.telling import Teller
 from examples.management.sample import PEOPLE, SLUG
-from examples.simulators.client import BureauControl, ErpControl, ProviderControl
+from examples.simulators.client import BureauControl, ErpControl, IndexControl, ProviderControl
 from tests.browser.pages import sign_in
 from tests.browser.serving import FLAGS, chromium_path, static_files, web_server
 
@@ -41,6 +41,7 @@ class Served:
     erp: ErpControl
     provider: ProviderControl
     bureau: BureauControl
+    index: IndexControl
     password: str
 
     def url(self, path: str = "") -> str:
@@ -63,7 +64,7 @@ def served(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> 
             hashed = MD5PasswordHasher().encode(password, "tests")
             Person.objects.filter(username__in=PEOPLE).update(password=hashed)
             with web_server(static=static, log=folder / "web.log") as address:
-                yield Served(address, made.erp, made.provider, made.bureau, password)
+                yield Served(address, made.erp, made.provider, made.bureau, made.index, password)
         finally:
             started.__exit__(None, None, None)
 

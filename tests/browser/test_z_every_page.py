@@ -56,6 +56,7 @@ def example_jobs(served: Served) -> None:
             "COUNTERFOIL_ERP_URL": served.erp.base_url,
             "COUNTERFOIL_PROVIDER_URL": served.provider.base_url,
             "COUNTERFOIL_BUREAU_URL": served.bureau.base_url,
+            "COUNTERFOIL_INDEX_URL": served.index.base_url,
         },
         capture_output=True,
         text=True,
@@ -100,7 +101,9 @@ def pages_from(page: Page, home: str, areas: tuple[str, ...]) -> Iterator[str]:
         yield url
         found = [urldefrag(urljoin(url, address))[0] for address in hrefs(page)]
         new = [u for u in found if u.startswith(tuple(home + area for area in areas)) and u not in known]
-        waiting += [u for u in dict.fromkeys(new) if not u.partition("?")[0].endswith(".json")]
+        waiting += [
+            u for u in dict.fromkeys(new) if not u.partition("?")[0].endswith(".json") and "/files/" not in u
+        ]
         known.update(new)
 
 
@@ -110,6 +113,8 @@ def hrefs(page: Page) -> list[str]:
 
 def faults_of(page: Page, url: str) -> Iterator[str]:
     """What is wrong with the page that is open."""
+    if not page.get_by_role("heading", level=1).first.is_visible():
+        yield f"{url}: shows no heading"
     yield from violations(page, url, "light", EVERYTHING)
     in_colours(page, "dark")
     yield from violations(page, url, "dark", COLOURS)
