@@ -35,7 +35,7 @@ check: .venv/installed ## Format, lint, types, imports, migrations, templates
 	$(VENV)/python -m config.templates
 	@.ci/no-foreign-addresses
 
-bench: .venv/installed .bench-venv/installed ## Measure, beside DBOS and Procrastinate in the same run
+bench: .venv/installed .bench-venv/installed ## Measure, beside DBOS, Procrastinate and LangGraph in the same run
 	@exec $(VENV)/python -m bench
 
 lock: ## Lock the newest fitting versions with their hashes

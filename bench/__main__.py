@@ -13,15 +13,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import ours
+from bench import lanes, ours, resting
 from config import database
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 ITEMS = int(os.environ.get("BENCH_ITEMS", "10000"))
 CHAINS = int(os.environ.get("BENCH_CHAINS", "100"))
 KILLS = int(os.environ.get("BENCH_KILLS", "20"))
+JOBS = int(os.environ.get("BENCH_JOBS", "200"))
+READY = int(os.environ.get("BENCH_READY", "1000000"))
+MEMORY = int(os.environ.get("BENCH_MEMORY", "100000"))
+FAULT_SECONDS = os.environ.get("BENCH_FAULT_SECONDS", "300")
+PROJECT = Path(__file__).resolve().parent.parent
 PEERS = Path(__file__).parent / "peers"
-PEER_PYTHON = Path(__file__).resolve().parent.parent / ".bench-venv" / "bin" / "python"
+PEER_PYTHON = PROJECT / ".bench-venv" / "bin" / "python"
 
 
 def peer(name: str, what: str, size: int) -> float:
@@ -59,8 +64,18 @@ def main() -> int:
         note(f"chains of 50, {CHAINS} jobs: steps/s, two worker processes", ours.chains(CHAINS, 2))
         note("chains of 50, one job alone: steps/s", ours.chains(1))
         note("DBOS, chains of 50, 40 workflows in 32 threads: steps/s", peer("dbos", "chains", 40))
+        note(
+            "LangGraph, chains of 50, 40 threads of state, 16 at a time: nodes/s",
+            peer("langgraph", "chains", 40),
+        )
+        note(f"whole jobs, approval waived, {JOBS}: jobs/s, one worker process", whole.jobs(JOBS))
+        note(f"whole jobs, approval waived, {JOBS}: jobs/s, two worker processes", whole.jobs(JOBS, 2))
     resumed = ours.recoveries(KILLS)
     started = ours.first_steps(20)
+    few, many = lanes.claim_milliseconds(1000), lanes.claim_milliseconds(READY)
+    delayed = lanes.delays(100_000)
+    idle = resting.idle_percent()
+    megabytes = resting.memory(MEMORY)
     print(f"\nmedians of {ROUNDS} rounds on {os.cpu_count()} cores")
     for name, values in figures.items():
         low, high = min(values), max(values)
@@ -69,7 +84,43 @@ def main() -> int:
         f"  {f'work resumes after kill -9 of a worker, p95 of {KILLS} kills':62} {ours.p95(resumed):>9,.0f} ms"
     )
     print(f"  {'the first item of a job starts, p95 of 20 submissions':62} {started:>9,.0f} ms")
-    return 0
+    for name, told in (
+        ("a claim of 32 beside 1,000 ready items, middle", f"{few:.2f} ms"),
+        (
+            f"a claim of 32 beside {READY:,} ready items, middle",
+            f"{many:.2f} ms, {many / few:.2f} times as long",
+        ),
+        ("a quiet tenant's item starts beside 100,000 of another's, p95 of 20", f"{delayed:,.0f} ms"),
+        ("an idle worker process, of one core", f"{idle:.1f} %"),
+        (
+            f"memory of a worker over {MEMORY:,} items, at each fifth",
+            " ".join(f"{m:,.0f}" for m in megabytes) + " MB",
+        ),
+    ):
+        print(f"  {name:70} {told}")
+    return faults()
+
+
+def faults() -> int:
+    """The engine under drawn plans of faults, for BENCH_FAULT_SECONDS; 0 does without."""
+    if FAULT_SECONDS == "0":
+        return 0
+    print(f"the engine under faults for {FAULT_SECONDS} s", file=sys.stderr, flush=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-s",
+        "-p",
+        "no:warnings",
+        "tests/crash/test_under_faults.py",
+    ]
+    environment = {**os.environ, "COUNTERFOIL_TEST_FAULT_SECONDS": FAULT_SECONDS}
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    told = [line for line in done.stdout.splitlines() if " runs: " in line]
+    print("  " + (told[0] if told else done.stdout[-2000:]))
+    return done.returncode
 
 
 if __name__ == "__main__":
