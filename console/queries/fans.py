@@ -48,7 +48,15 @@ def fans_of(
     """The fan-outs among a job's stages; `counts` are items by stage and state. Three queries where one is drawn."""
     fanned = [s for s in stages if s.kind == StageKind.EACH and s.total >= FAN_LEAST]
     drawn = [s for s in fanned if s.total <= FAN_MOST]
-    items = list(WorkItem.objects.filter(stage__in=drawn).order_by("stage", "ordinal", "pk")) if drawn else []
+    items = (
+        list(
+            WorkItem.objects.filter(job_id=drawn[0].job_id, stage__in=drawn).order_by(
+                "stage", "ordinal", "pk"
+            )
+        )
+        if drawn
+        else []
+    )
     inputs = dict(ItemInput.objects.filter(item__in=items).order_by("version").values_list("item", "value"))
     outputs = dict(
         Checkpoint.objects.filter(item__in=items).order_by("version").values_list("item", "output")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.db.models.functions import Left, Length
@@ -60,6 +61,30 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteUsed:
+    """What one attempt used by one route, as far as it differs from plain tokens in and out."""
+
+    route: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    tokens_cache_written: int
+    tokens_reasoning: int
+    cost: Decimal
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An attempt that left something to read. `version`: of its input, where there are several; 0 where not."""
+
+    attempt: Attempt
+    version: int
+    routes: Sequence[RouteUsed]
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """An item's page. Inputs and outputs newest first."""
 
@@ -72,14 +97,28 @@ class Shown:
     late: bool
 
     @property
-    def told(self) -> list[Attempt]:
-        """The attempts that failed and left something to read, newest first."""
-        return [a for a in reversed(self.row.attempts) if a.trace or a.answer]
+    def told(self) -> list[Told]:
+        """The attempts that left something to read, newest first: what failed, and what used several routes."""
+        return [
+            Told(a, self._version(a) if len(self.inputs) > 1 else 0, _routes(a))
+            for a in reversed(self.row.attempts)
+            if a.trace or a.answer or a.by_route
+        ]
+
+    def _version(self, attempt: Attempt) -> int:
+        """The newest that had been written when it began; the first is older than every attempt."""
+        had = [t.version for t in self.inputs if t.by is None or t.by.at <= attempt.started_at]
+        return max(had, default=0)
 
     @property
     def corrected(self) -> Hand | None:
         """Who corrected it last."""
         return next((text.by for text in self.inputs if text.by), None)
+
+
+def _routes(attempt: Attempt) -> list[RouteUsed]:
+    told = json.loads(attempt.by_route) if attempt.by_route else []
+    return [RouteUsed(**{**one, "cost": Decimal(one["cost"])}) for one in told]
 
 
 def item_of(job: Job, item_id: int) -> Shown:

@@ -188,3 +188,19 @@ def test_page_shows_the_last_thirty_days_unless_asked_otherwise(tenant: Tenant, 
     said = text(auditor, link("costs", tenant.slug))
     first = today - timedelta(days=29)
     assert f"from {first.day} {first:%B %Y} to {today.day} {today:%B %Y}" in said
+
+
+def test_item_page_tells_what_each_route_of_an_attempt_used(tenant: Tenant, submitter: Person) -> None:
+    job_id = make_job(tenant, submitter)
+    by_route = (
+        '[{"route": "large", "calls": 2, "tokens_in": 12000, "tokens_out": 9, "tokens_cached": 4000,'
+        ' "tokens_cache_written": 0, "tokens_reasoning": 3, "cost": "0.4", "unpriced": 0},'
+        ' {"route": "small", "calls": 1, "tokens_in": 3, "tokens_out": 0, "tokens_cached": 0,'
+        ' "tokens_cache_written": 0, "tokens_reasoning": 0, "cost": "0", "unpriced": 1}]'
+    )
+    spend(tenant, job_id, "0.4", unpriced=1, by_route=by_route)
+    with reading(tenant.pk):
+        item = WorkItem.objects.filter(job=job_id).values_list("pk", flat=True)[0]
+    said = text(as_person(submitter), link("item", tenant.slug, job_id, item))
+    assert "large: 2 calls, 12,000 tokens in (4,000 from the cache), 9 out (3 of reasoning), $ 0.40" in said
+    assert "small: 1 call, 3 tokens in, 0 out, unknown" in said
