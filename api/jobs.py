@@ -20,6 +20,7 @@ from workflows import hooks, registry, submissions
 from workflows.actions.submit import LONGEST_KEY, submit_job
 from workflows.compensation.plan import progress_of
 from workflows.files import files_of
+from workflows.journal import refusal_of_input
 from workflows.locks import NoSuchJob
 from workflows.models import Job, StoredFile
 
@@ -103,6 +104,7 @@ def _job(slug: str, job: Job) -> dict[str, Any]:
         "held_at": _time(job.held_at),
         "cancel_requested_at": _time(job.cancel_requested_at),
         "ended_at": _time(job.ended_at),
+        "problems": [{"field": p["field"], "detail": p["message"]} for p in refusal_of_input(job)],
         "compensation": _compensation(job),
         "files": [_file(slug, job, f) for f in files_of(job)],
     }

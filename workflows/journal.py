@@ -82,6 +82,16 @@ def part_of(bulk: int) -> dict[str, int]:
     return {"bulk": bulk} if bulk else {}
 
 
+def refusal_of_input(job: Job) -> list[dict[str, str]]:
+    """What the workflow's own validation found wrong with the input of a job that failed at it: field and message."""
+    if job.state != states.JobState.FAILED:
+        return []
+    rows = JournalEntry.objects.filter(job=job, event="input.refused").order_by("-sequence")
+    text = rows.values_list("evidence", flat=True).first()
+    problems: list[dict[str, str]] = [] if text is None else json.loads(text)["problems"]
+    return problems
+
+
 def entry_hash(entry: JournalEntry) -> bytes:
     """SHA-256 over the framed fields of one entry, as the database computes it; for verification outside of it."""
     framed = bytes(entry.previous) + struct.pack(

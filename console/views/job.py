@@ -20,6 +20,7 @@ from console.queries.undoing import undoing_of
 from web.downloads import download
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
 from workflows.files import file_of, files_of
+from workflows.journal import refusal_of_input
 from workflows.models import Job
 from workflows.states import ENDED, JobState
 
@@ -45,6 +46,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "ended": found.state in ENDED,
         "moving": found.state not in ENDED or (undoing is not None and undoing.moving),
         "undoing": undoing,
+        "refused": refusal_of_input(found),
         "sign": sign_of_job(found),
         "workflow": words.workflow_title(found.workflow),
         "rail": queries.rail(found),
