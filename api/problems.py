@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import OperationalError
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from access import outages
 from access.doors import BUSY
+from access.outages import is_outage
 from access.refusals import Refused, status_of
 from workflows.actions.keep_file import FileTooLarge
 from workflows.actions.receive_event import InvalidEvent, TooManyUnused
@@ -34,6 +37,7 @@ TITLES = {
     429: "As many as may be kept are kept",
     503: "Not available at this moment",
 }
+AWAY = "The database cannot be reached. Send it again with the same key."
 
 
 class NotSigned(Exception):
@@ -88,8 +92,17 @@ def install(api: NinjaAPI) -> None:
         ValidationError,
         HttpError,
         OperationalError,
+        InternalError,
+        InterfaceError,
     ):
         api.add_exception_handler(kind, told)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Django's handler500: what failed before a view of the API had the request is a problem like every other."""
+    if request.path.startswith(reverse("api:api-root")) and is_outage(sys.exc_info()[1]):
+        return problem(503, AWAY)
+    return outages.server_error(request)
 
 
 def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
@@ -111,8 +124,10 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
             return problem(status_of(error), str(error))
         case OperationalError() if getattr(error.__cause__, "sqlstate", None) in BUSY:
             return problem(409, "Somebody else is at it at this moment. Nothing was done; send it again.")
-        case OperationalError():
-            return problem(503, "The database cannot be reached. Send it again with the same key.")
+        case _ if is_outage(error):
+            return problem(503, AWAY)
+        case DatabaseError():
+            raise error
         case RevisionMissing():
             return problem(
                 503, "This server does not have the revision that waits for it. Send it again later."

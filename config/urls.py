@@ -9,6 +9,7 @@ urlpatterns = [
     path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("sign-out/", LogoutView.as_view(), name="logout"),
     path("healthz", health.healthz, name="healthz"),
+    path("healthz/work", health.work, name="healthz-work"),
     path("", include("web.urls")),
     path("", include("api.urls")),
     path("t/<slug:slug>/approvals/", include("approvals.urls")),
@@ -16,4 +17,4 @@ urlpatterns = [
     path("", include("console.urls")),
 ]
 handler400 = "access.doors.bad_request"
-handler500 = "access.outages.server_error"
+handler500 = "api.problems.server_error"

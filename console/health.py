@@ -1,13 +1,59 @@
-"""Whether this web process can serve."""
+"""Whether this installation can serve: for load balancers, for monitors, and as a page."""
+
+from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import connection
-from django.http import HttpRequest, JsonResponse
+from django.db import Error, connection
+from django.db.models import Case, When
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+
+from access.doors import TenantRequest, tenant_page
+from access.roles import Role
+from web.htmx import render_fragment
+from workflows import health
+from workflows.models import Worker
 
 
 @login_not_required
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 when the database answers."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+    """200 when this process and its database answer, 503 when the database does not."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Error:
+        return _no_database()
     return JsonResponse({"status": "ok"})
+
+
+@login_not_required
+def work(request: HttpRequest) -> JsonResponse:
+    """200 when the work goes on, 503 when something does not do its part. Not for load balancers: the web may be well."""
+    try:
+        found = health.look()
+    except Error:
+        return _no_database()
+    status = 503 if found.level == "late" else 200
+    checks = {c.name: {"level": c.level, "says": c.says} for c in found.checks}
+    return JsonResponse({"status": found.level, "checks": checks}, status=status)
+
+
+@tenant_page(Role.OPERATOR, Role.ADMIN)
+def page(request: TenantRequest, slug: str) -> HttpResponseBase:
+    """Every check with what to do about it, the workers, and the transactions that are in the way."""
+    found = health.look()
+    lives = Case(When(lease_until__gt=Now(), then=True), default=False)
+    workers = Worker.objects.filter(ended_at__isnull=True).annotate(lives=lives).order_by("host", "pid")
+    context = {
+        "health": found,
+        "checks": [(_CODES[c.level], c) for c in found.checks],
+        "workers": list(workers),
+    }
+    return render_fragment(request, "console/health.html#live", context)
+
+
+_CODES = {"ok": "PASSES", "warn": "HELD", "late": "FAILS"}
+
+
+def _no_database() -> JsonResponse:
+    return JsonResponse({"status": "late", "database": "cannot be reached"}, status=503)

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from console import health
 from console.views import changing, correcting, costs, front, job, jobs, limits, receivers, submit
 
 urlpatterns: list[URLPattern] = [
@@ -36,6 +37,7 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/jobs/<int:job_id>/release/", changing.release, name="job-release"),
     path("t/<slug:slug>/submit/", submit.choose, name="submit"),
     path("t/<slug:slug>/submit/<str:workflow>/", submit.submit, name="submit-workflow"),
+    path("t/<slug:slug>/health/", health.page, name="health"),
     path("t/<slug:slug>/limits/", limits.limits, name="limits"),
     path("t/<slug:slug>/limits/set/", limits.edit, name="limit-edit"),
     path("t/<slug:slug>/limits/drop/", limits.drop, name="limit-drop"),

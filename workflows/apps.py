@@ -6,7 +6,17 @@ class WorkflowsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from workflows import checks, deadlines, explaining, files, hooks, journal_sql, machines, providers
+        from workflows import (
+            checks,
+            deadlines,
+            explaining,
+            files,
+            health_sql,
+            hooks,
+            journal_sql,
+            machines,
+            providers,
+        )
         from workflows.authoring import asking
         from workflows.authoring import files as authoring_files
         from workflows.compensation import beginning, machine, plan
@@ -16,6 +26,7 @@ class WorkflowsConfig(AppConfig):
         from workflows.states import JobState
 
         database_objects.register("workflows", journal_sql.statements)
+        database_objects.register("workflows.health", health_sql.statements)
         machines.register(plan.MACHINE, machine.run)
         for state in (JobState.FAILED, JobState.CANCELLED):
             hooks.on_state(state, beginning.ended_without_confirmation)

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Max, Min, Q
-from django.db.models.functions import TruncHour
-from django_q.models import Task
+from django.db.models.functions import Now, TruncHour
 
 from dispatch.models import Receiver
+from workflows.health import LATE_SWEEP_SECONDS
 from workflows.models import Job, JournalEntry, StageKind, Worker, WorkItem
 from workflows.states import ENDED, ItemState, JobState
 
 DAY = timedelta(hours=24)
+LATE_SWEEP = timedelta(seconds=LATE_SWEEP_SECONDS)
 LAYERS = (
     (JobState.CONFIRMED, "ok", "confirmed"),
     (JobState.CANCELLED, "idle", "cancelled"),
@@ -60,7 +61,8 @@ class Health:
     backing_off: int
     receivers: int
     paused: tuple[Receiver, ...]
-    checked_at: datetime | None
+    swept_at: datetime | None
+    sweep_is_late: bool
 
     @property
     def workers_words(self) -> str:
@@ -130,10 +132,13 @@ def _round_up(count: int) -> int:
 
 
 def health(now: datetime) -> Health:
-    """Workers by their leases, the oldest due step of this organisation, paused receivers, the last check of q2's."""
-    workers = Worker.objects.filter(ended_at__isnull=True).aggregate(
-        n=Count("pk"), up=Count("pk", filter=Q(lease_until__gt=now))
-    )
+    """Workers by their leases, the last sweep, the oldest due step of this organisation, paused receivers."""
+    here = Q(ended_at__isnull=True)
+    # Leases and sweeps are dated by the database's clock, so they are judged by it.
+    workers = Worker.objects.aggregate(
+        n=Count("pk", filter=here), up=Count("pk", filter=here & Q(lease_until__gt=Now())), swept=Max("swept_at"),
+        late=Now() - Max("swept_at"),
+    )  # fmt: skip
     steps = WorkItem.objects.exclude(stage__kind=StageKind.MACHINE).filter(lane_id__gt=0)
     open_steps = steps.filter(state__in=[ItemState.READY.number, ItemState.BACKING_OFF.number]).aggregate(
         oldest=Min("stage__opened_at", filter=Q(state=ItemState.READY.number)),
@@ -147,7 +152,6 @@ def health(now: datetime) -> Health:
         backing_off=open_steps["backing_off"],
         receivers=len(receivers),
         paused=tuple(r for r in receivers if r.paused_at is not None),
-        checked_at=Task.objects.filter(func="workflows.tasks.check_engine").aggregate(at=Max("stopped"))[
-            "at"
-        ],
+        swept_at=workers["swept"],
+        sweep_is_late=workers["late"] is None or workers["late"] > LATE_SWEEP,
     )

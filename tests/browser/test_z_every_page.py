@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 AREAS = {
     MANAGER: ("approvals/",),
     OPERATOR: ("cases/",),
-    ADMIN: ("jobs/", "receivers/"),
+    ADMIN: ("jobs/", "receivers/", "health/"),
     SUBMITTER: ("submit/",),
     AUDITOR: ("cost/",),
 }

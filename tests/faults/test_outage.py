@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import psycopg
 import pytest
-from django.db import connection
-from psycopg import sql
 
 from examples.demos.workers import Cluster, live_workers
 from tests.faults.conftest import ActingJob
+from tests.faults.outages import Owner, clock_of, no_connections
 from tests.support import eventually
 from workflows.models import Worker
 from workflows.states import ItemState
@@ -29,13 +27,12 @@ def test_results_outlive_an_outage_that_is_longer_than_the_lease(
 ) -> None:
     """Two workers with two handlers each. All four end while no connection can be had, and every lease runs out."""
     owner = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
-    begun = owner.execute("SELECT clock_timestamp()").fetchone()
-    assert begun is not None
+    begun = clock_of(owner)
     running = cluster(workers=2, slots=2, lease=2)
     job = acting_job(*["gated"] * 4, *["fine"] * 4)
     eventually(lambda: len(job.starts()) == 4, what="four running handlers")
     workers = live_workers()
-    with owner, _no_connections(owner, since=begun[0]):
+    with owner, no_connections(owner, since=begun):
         job.go()
         eventually(lambda: _kept(running) == {"2"}, what="two results kept in each process")
         eventually(lambda: _all_leases_are_over(owner), what="the end of every lease")
@@ -46,27 +43,10 @@ def test_results_outlive_an_outage_that_is_longer_than_the_lease(
     assert Worker.objects.exclude(pk__in=[w.pk for w in workers]).count() == 0
 
 
-@contextmanager
-def _no_connections(owner: psycopg.Connection[tuple[object, ...]], *, since: object) -> Iterator[None]:
-    """Sessions that began after `since` are ended, and no new one can be had."""
-    name = sql.Identifier(owner.info.dbname)
-    connection.close()
-    owner.execute(sql.SQL("ALTER DATABASE {} CONNECTION LIMIT 0").format(name))
-    owner.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_start > %s",
-        [since],
-    )
-    try:
-        yield
-    finally:
-        owner.execute(sql.SQL("ALTER DATABASE {} CONNECTION LIMIT -1").format(name))
-
-
 def _kept(running: Cluster) -> set[str]:
     return set(re.findall(r"too many connections.*; (\d+) results are kept", running.log_text)[-2:])
 
 
-def _all_leases_are_over(owner: psycopg.Connection[tuple[object, ...]]) -> bool:
+def _all_leases_are_over(owner: Owner) -> bool:
     row = owner.execute("SELECT bool_and(lease_until < clock_timestamp()) FROM workflows_worker").fetchone()
     return row == (True,)

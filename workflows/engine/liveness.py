@@ -39,7 +39,8 @@ VALUES (%s, %s, %s, %s, clock_timestamp(), pg_postmaster_start_time(), clock_tim
 RETURNING id
 """
 _RENEW = """
-UPDATE workflows_worker SET lease_until = clock_timestamp() + %s * interval '1 s'
+UPDATE workflows_worker SET lease_until = clock_timestamp() + %s * interval '1 s',
+  swept_at = coalesce(clock_timestamp() - %s * interval '1 s', swept_at)
 WHERE id = %s AND ended_at IS NULL RETURNING 1
 """
 _SUSPECTS = """
@@ -134,6 +135,8 @@ class Liveness:
             self._look_for_the_dead(connection, now)
         self._engine.serving.tick(connection)
         if now - self._swept > SWEEP_SECONDS:
+            if not self._swept:
+                self.renew_soon()  # so that it is known at once that somebody sweeps
             self._swept = now
             self._sweep(connection)
         if now - self._files_swept > FILES_SECONDS:
@@ -142,7 +145,8 @@ class Liveness:
 
     def _renew(self, connection: Connection, now: float) -> None:
         lease = self._engine.lease_seconds
-        if connection.execute(_RENEW, [lease, self._engine.worker_id]).fetchone() is None:
+        swept_ago = now - self._swept if self._swept else None
+        if connection.execute(_RENEW, [lease, swept_ago, self._engine.worker_id]).fetchone() is None:
             self.start_anew()
             return
         self._renewed, self.lease_ends = now, now + lease

@@ -13,7 +13,10 @@ from workflows.models.revisions import KnownRevision
 
 
 class Worker(models.Model):
-    """One engine in one worker process. Serves every tenant, so it has none. `revisions`: the known ones it can run."""
+    """One engine in one worker process. Serves every tenant, so it has none. `revisions`: the known ones it can run.
+
+    `swept_at`: when it last looked for what a crash left behind, as of its last renewal.
+    """
 
     name = models.CharField(max_length=200)
     host = models.CharField(max_length=200)
@@ -22,6 +25,7 @@ class Worker(models.Model):
     started_at = models.DateTimeField()
     server_started_at = models.DateTimeField()
     lease_until = models.DateTimeField()
+    swept_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     ended_why = models.CharField(max_length=60, default="", blank=True)
     revisions = ArrayField(models.BigIntegerField(), default=list, db_default=[], blank=True)
