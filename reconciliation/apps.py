@@ -7,8 +7,9 @@ class ReconciliationConfig(AppConfig):
     def ready(self) -> None:
         from access import database_objects
         from dispatch import deriving, opening
-        from reconciliation import database, listening, redriving, replaying, reviewing, waiting
-        from workflows import hooks
+        from reconciliation import answering, database, listening, redriving, replaying, reviewing, waiting
+        from reconciliation.bulk import working
+        from workflows import errands, hooks
         from workflows.replaying import comparing
         from workflows.states import ENDED, JobState
 
@@ -18,7 +19,7 @@ class ReconciliationConfig(AppConfig):
             ("retry.exhausted", listening.item_stopped),
             ("item.refused", listening.item_stopped),
             ("revision.missing", listening.revision_missing),
-            ("revision.returned", listening.revision_returned),
+            ("revision.returned", answering.revision_returned),
             ("deadline.passed", listening.deadline_passed),
             ("proposal.refused", listening.proposal_refused),
             ("proposal.expired", listening.proposal_expired),
@@ -31,23 +32,24 @@ class ReconciliationConfig(AppConfig):
             ("operation.possible_duplicate", listening.possible_duplicate),
             ("outcome.contradicted", listening.contradicted),
             ("compensation.blocked", listening.compensation_blocked),
-            ("compensation.resumed", listening.compensation_went_on),
-            ("compensation.finished", listening.compensation_ended),
-            ("attempts.granted", listening.attempts_granted),
-            ("item.corrected", listening.item_corrected),
-            ("item.skipped", listening.item_skipped),
-            ("stage.closed", listening.stage_closed),
-            ("job.given_up", listening.given_up),
-            ("job.released", listening.released),
-            ("proposal.frozen", listening.proposed_again),
-            ("proposal.approved", listening.approved),
+            ("compensation.resumed", answering.compensation_went_on),
+            ("compensation.finished", answering.compensation_ended),
+            ("attempts.granted", answering.attempts_granted),
+            ("item.corrected", answering.item_corrected),
+            ("item.skipped", answering.item_skipped),
+            ("stage.closed", answering.stage_closed),
+            ("job.given_up", answering.given_up),
+            ("job.released", answering.released),
+            ("proposal.frozen", answering.proposed_again),
+            ("proposal.approved", answering.approved),
         ):
             hooks.on_event(event, hook)
         for state in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION):
-            hooks.on_state(state, listening.operations_changed)
+            hooks.on_state(state, answering.operations_changed)
         for state in ENDED:
-            hooks.on_state(state, listening.ended)
+            hooks.on_state(state, answering.ended)
         hooks.on_state(JobState.CANCELLED, listening.cancelled)
+        errands.register(working.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)
         opening.objects_to_sending(redriving.why_not_send)
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)

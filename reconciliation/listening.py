@@ -1,46 +1,24 @@
-"""What opens cases and what closes them by itself: this room's answers to the lower rooms' journal.
+"""What opens cases: this room's answers to the lower rooms' journal. What closes them by itself is in `answering.py`.
 
 Every function runs in the transaction of the journal row that it is told of, with the job locked.
 """
 
 from __future__ import annotations
 
-from access.roles import Actor, ActorKind
-from dispatch.actions.prepare import ring_open
 from dispatch.models import Operation
 from dispatch.proofs import MACHINE as SENDING
 from dispatch.states import OperationState
 from reconciliation import words
-from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_open, open_case
-from reconciliation.kinds import KINDS
-from reconciliation.models import Case, CaseKind
-from reconciliation.reviewing import operations_of, review
+from reconciliation.casework import Question, open_case
+from reconciliation.models import CaseKind
+from reconciliation.reviewing import operations_of
 from workflows.compensation import plan
 from workflows.compensation.plan import MACHINE as UNDOING
 from workflows.hooks import Happened
-from workflows.models import Attempt, AttemptOutcome, Job, JournalEntry, WorkItem
+from workflows.models import Attempt, AttemptOutcome, Job, WorkItem
 from workflows.states import JobState
 
-_ASKED_AGAIN = (
-    CaseKind.PROPOSAL_EXPIRED,
-    CaseKind.CHANGES_REQUESTED,
-    CaseKind.FACT_CHANGED,
-    CaseKind.PERMANENT_ERROR,
-    CaseKind.NO_APPROVER,
-)
-_OF_ITEMS = (
-    CaseKind.RETRY_EXHAUSTED,
-    CaseKind.PERMANENT_ERROR,
-    CaseKind.SEND_BLOCKED,
-    CaseKind.NOT_UNDONE,
-)
 _DEATHS = (AttemptOutcome.WORKER_DIED, AttemptOutcome.LEASE_LOST)
-_END_WITH_THE_JOB = tuple(kind for kind, terms in KINDS.items() if not terms.outlives_the_job)
-_ENDINGS = {
-    JobState.CONFIRMED.value: BY_EVIDENCE,
-    JobState.FAILED.value: "the job failed",
-    JobState.CANCELLED.value: "the job was cancelled",
-}
 
 
 # --- what opens a case ------------------------------------------------------------------------------------------
@@ -168,108 +146,11 @@ def cancelled(happened: Happened) -> None:
         _open(happened, _question(happened, CaseKind.CANCELLED_WITH_EFFECT, title, told=told))
 
 
-# --- what closes one by itself ----------------------------------------------------------------------------------
-
-
-def operations_changed(happened: Happened) -> None:
-    """The job has moved on, or come to a doubt: see what is open now."""
-    review(happened.job, happened.actor, happened.at)
-    if happened.from_state == JobState.NEEDS_RECONCILIATION:
-        # While the job waited for a person the machine was called for nothing; nobody else rings for the others.
-        ring_open(happened.job)
-
-
-def attempts_granted(happened: Happened) -> None:
-    """Somebody let a stopped step try again: that is the answer, whatever comes of it."""
-    _close(happened, _OF_ITEMS, "tried again", item_id=int(happened.evidence["item"]))
-
-
-def compensation_went_on(happened: Happened) -> None:
-    """Its revision is there again."""
-    _close(happened, (CaseKind.NOT_UNDONE,), WENT_ON)
-
-
-def compensation_ended(happened: Happened) -> None:
-    """Nothing is left to be undone; where a person said so, the case is theirs to close."""
-    if not happened.actor.is_person:
-        _close(happened, (CaseKind.NOT_UNDONE,), "undone")
-
-
-def item_corrected(happened: Happened) -> None:
-    """Somebody changed what a stopped step works on, and let it try again."""
-    _close(happened, _OF_ITEMS, "corrected, tried again", item_id=int(happened.evidence["item"]))
-
-
-def item_skipped(happened: Happened) -> None:
-    """The job goes on without the item that stopped."""
-    _close(happened, _OF_ITEMS, "skipped", item_id=int(happened.evidence["item"]))
-
-
-def stage_closed(happened: Happened) -> None:
-    """Enough of a fan-out has succeeded: what stopped in it is not needed any more."""
-    stage = str(happened.evidence["stage"])
-    asked = Case.objects.filter(
-        job=happened.job,
-        resolved_at__isnull=True,
-        kind__in=[k.value for k in _OF_ITEMS],
-        item__stage__name=stage,
-    )
-    for item_id in list(asked.order_by("pk").values_list("item_id", flat=True)):
-        _close(happened, _OF_ITEMS, "went on without it", item_id=item_id)
-
-
-def given_up(happened: Happened) -> None:
-    """An operator ended the job."""
-    _close(happened, _END_WITH_THE_JOB, "given up")
-
-
-def revision_returned(happened: Happened) -> None:
-    """A worker has the revision (again), and the job goes on."""
-    _close(happened, (CaseKind.REVISION_MISSING,), "the revision is deployed")
-
-
-def released(happened: Happened) -> None:
-    """The hold was lifted."""
-    _close(happened, (CaseKind.REVISION_MISSING, CaseKind.DEADLINE_PASSED), "released")
-
-
-def proposed_again(happened: Happened) -> None:
-    """A new proposal is frozen: whatever stood in its way is answered, by whoever asked for it."""
-    close_open(
-        job=happened.job, kinds=_ASKED_AGAIN, resolution=WENT_ON, actor=_asker(happened), now=happened.at
-    )
-
-
-def approved(happened: Happened) -> None:
-    """There were approvers after all."""
-    _close(happened, (CaseKind.NO_APPROVER,), WENT_ON)
-
-
-def ended(happened: Happened) -> None:
-    """A job that has ended asks nothing more, apart from what its effects and its evidence ask."""
-    review(happened.job, happened.actor, happened.at)
-    _close(happened, _END_WITH_THE_JOB, _ENDINGS[happened.to_state])
-
-
 # --- below ------------------------------------------------------------------------------------------------------
 
 
 def _open(happened: Happened, question: Question) -> None:
     open_case(job=happened.job, question=question, actor=happened.actor, now=happened.at)
-
-
-def _close(
-    happened: Happened, kinds: tuple[CaseKind, ...], resolution: str, *, item_id: int | None = None
-) -> None:
-    close_open(
-        job=happened.job,
-        kinds=kinds,
-        resolution=resolution,
-        reason=str(happened.evidence.get("reason", "")),
-        actor=happened.actor,
-        now=happened.at,
-        item_id=item_id,
-    )
 
 
 def _question(
@@ -298,13 +179,3 @@ def _undone_next(job: Job) -> WorkItem | None:
 def _operation(happened: Happened) -> Operation:
     rows = Operation.objects.select_related("receiver", "contract", "proposed")
     return rows.get(pk=happened.evidence["operation_id"], job=happened.job)
-
-
-def _asker(happened: Happened) -> Actor:
-    """Who had it proposed again, journalled in the line before; else the machine."""
-    entry = JournalEntry.objects.filter(
-        job=happened.job, sequence=happened.sequence - 1, event="proposal.again_asked"
-    ).first()
-    if entry is None:
-        return happened.actor
-    return Actor(ActorKind(entry.actor_kind), entry.actor_name, entry.actor_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from access.refusals import NotFound
 from dispatch import locks as dispatch_locks
 from dispatch.models import Operation
-from reconciliation.models import Case, ResolutionRequest
+from reconciliation.models import Bulk, Case, ResolutionRequest
 from workflows.locks import lock_job
 from workflows.models import Job
 
@@ -19,6 +19,18 @@ class NoSuchCase(NotFound):
 
 class NoSuchRequest(NotFound):
     """There is no such request in this tenant."""
+
+
+class NoSuchBulk(NotFound):
+    """There is no such bulk in this tenant."""
+
+
+def lock_bulk(bulk_id: int) -> Bulk:
+    """A bulk's row, fresh and locked, alone: before any other row, or after none. Raises NoSuchBulk."""
+    bulk = Bulk.objects.select_for_update(no_key=True, of=("self",)).filter(pk=bulk_id).first()
+    if bulk is None:
+        raise NoSuchBulk(f"There is no bulk {bulk_id} here.")
+    return bulk
 
 
 def job_of(case_id: int) -> int:

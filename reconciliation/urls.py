@@ -4,9 +4,14 @@ from django.urls import URLPattern, path
 
 from reconciliation import views
 from reconciliation.asking import ANSWERS, ASKS
+from reconciliation.bulk import views as bulk
 
 urlpatterns: list[URLPattern] = [
     path("", views.cases, name="cases"),
+    path("bulk/", bulk.bulks, name="bulks"),
+    path("bulk/<int:bulk_id>/", bulk.bulk, name="bulk"),
+    path("bulk/<int:bulk_id>/confirm/", bulk.confirm, name="bulk-confirm"),
+    path("bulk/<int:bulk_id>/stop/", bulk.stop, name="bulk-stop"),
     path("<int:case_id>/", views.case, name="case"),
     path("<int:case_id>/look-up/", views.look_up, name="case-look-up"),
     path("<int:case_id>/take/", views.take, name="case-take"),

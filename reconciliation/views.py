@@ -57,6 +57,7 @@ def cases(request: TenantRequest, slug: str) -> HttpResponseBase:
         "chosen": chosen,
         "narrowed": any(chosen.values()),
         "me": request.person.username,
+        "may_bulk": not request.roles.isdisjoint(SECONDERS),
     }
     return render_fragment(request, "reconciliation/cases.html#list", context)
 

@@ -12,6 +12,11 @@ def open_case_of_item(item_id: int) -> Case | None:
     return cases.order_by("due_at", "pk").first()
 
 
-def open_cases_of(job: Job) -> list[Case]:
-    """Open cases of a job, most urgent first."""
-    return list(Case.objects.filter(job=job, resolved_at__isnull=True).order_by("due_at", "pk"))
+SHOWN = 5
+
+
+def open_cases_of(job: Job) -> tuple[list[Case], int]:
+    """The most urgent open cases of a job, and how many more there are: a fan-out can stop in thousands of items."""
+    cases = Case.objects.filter(job=job, resolved_at__isnull=True)
+    first = list(cases.order_by("due_at", "pk")[: SHOWN + 1])
+    return first[:SHOWN], cases.count() - SHOWN if len(first) > SHOWN else 0

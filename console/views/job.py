@@ -8,6 +8,7 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 
 from access.doors import TenantRequest, tenant_page
+from access.roles import Role
 from console import words
 from console.links import link
 from console.queries import item as items
@@ -41,6 +42,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     proposals = queries.proposals_of(found)
     work = steps.work_of(found)
     undoing = undoing_of(found)
+    cases, more_cases = open_cases_of(found)
     return {
         "job": found,
         "ended": found.state in ENDED,
@@ -56,7 +58,8 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "operations": operations,
         "files": files_of(found),
         "proposals": [(p, link("approval", slug, p.pk)) for p in proposals],
-        "cases": [(c, link("case", slug, c.pk)) for c in open_cases_of(found)],
+        "cases": [(c, link("case", slug, c.pk)) for c in cases],
+        "more_cases": more_cases,
         "fates": [] if found.state in ENDED else queries.fates(found),
         "permissions": queries.permissions(found, request.roles, request.person.pk),
         "may_hold": queries.may_hold(request.roles) and found.state not in ENDED,
@@ -103,7 +106,15 @@ def stage(request: TenantRequest, slug: str, job_id: int, stage_id: int) -> Http
     after = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     page = stages.page_of(found, stages.stage_of(found, stage_id), show, after=after)
     return render(
-        request, "console/stage.html", {"job": found, "page": page, "show": show, "further": bool(after)}
+        request,
+        "console/stage.html",
+        {
+            "job": found,
+            "page": page,
+            "show": show,
+            "further": bool(after),
+            "may_bulk": not request.roles.isdisjoint({Role.OPERATOR, Role.ADMIN}),
+        },
     )
 
 

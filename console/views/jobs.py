@@ -28,6 +28,7 @@ def jobs(request: TenantRequest, slug: str) -> HttpResponseBase:
         "states": [(s.value, sign_of(s.value).words) for s in JobState] + [(HELD, "Held")],
         "workflows": sorted({(w.name, w.title or w.name) for w in registry.workflows().values()}),
         "may_submit": Role.SUBMITTER in request.roles,
+        "may_redrive": Role.OPERATOR in request.roles,
     }
     return render_fragment(request, "console/jobs.html#list", context)
 

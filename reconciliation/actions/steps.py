@@ -1,7 +1,7 @@
 """Ways on from what stopped: retry, skip, give up, cancel, go on, stop here, propose again, release.
 
 Where the work is another room's action, that action's journal row closes the case in its own transaction (see
-`listening.py`), so that every door to it does, and so that the case cannot be closed without the deed.
+`answering.py`), so that every door to it does, and so that the case cannot be closed without the deed.
 """
 
 from __future__ import annotations

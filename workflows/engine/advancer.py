@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from workflows import registry
 from workflows.actions import advance, begin_waits, revisions
+from workflows.errands import Errand
 
 if TYPE_CHECKING:
     from workflows.engine.engine import Engine
@@ -48,6 +49,10 @@ class Advancer:
         """Let a job go on that was held for a revision which is here."""
         self._put(f"free {job_id}", partial(_returned, tenant_id, job_id))
 
+    def errand(self, errand: Errand, tenant_id: int, errand_id: int) -> None:
+        """Do a turn of a room's long work, and another after whatever else waits."""
+        self._put(f"{errand.name} {errand_id}", partial(self._errand, errand, tenant_id, errand_id))
+
     def stop(self) -> None:
         """Do what is queued, then end the thread."""
         self._queue.put(None)
@@ -81,6 +86,10 @@ class Advancer:
             _begin_waits(tenant_id, job_id)
         except registry.RevisionMissing as missing:
             self._missing(tenant_id, job_id, str(missing))
+
+    def _errand(self, errand: Errand, tenant_id: int, errand_id: int) -> None:
+        if not self._engine.stopping and errand.turn(tenant_id, errand_id, self._engine.name):
+            self.errand(errand, tenant_id, errand_id)
 
     def _missing(self, tenant_id: int, job_id: int, why: str) -> None:
         revisions.revision_missing(tenant_id=tenant_id, job_id=job_id, why=why, now=timezone.now())

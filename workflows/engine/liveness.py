@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from workflows import errands
 from workflows.engine import sweeps_sql as sql
 from workflows.engine.connections import Connection, connect
 
@@ -215,6 +216,9 @@ class Liveness:
         for statement in (sql.WAITS, sql.MISSED_EVENTS):
             for tenant_id, job_id in connection.execute(statement).fetchall():
                 self._engine.advancer.begin_waits(tenant_id, job_id)
+        for errand in errands.registered():
+            for tenant_id, errand_id in connection.execute(errand.find).fetchall():
+                self._engine.advancer.errand(errand, tenant_id, errand_id)
 
     def _leave(self) -> None:
         """Sign off: whatever we still hold goes back at once."""

@@ -1,0 +1,148 @@
+"""What the pages of bulks show: the latest ones, and one with its counts, its groups and a page of its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count
+
+from access.roles import Role
+from reconciliation.bulk.verbs import Terms, terms_of
+from reconciliation.bulk.working import results_of
+from reconciliation.locks import NoSuchBulk
+from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
+from workflows import registry
+from workflows.models import Job
+
+LATEST = 20
+PAGE = 50
+GROUPS = 12
+MARKS = {
+    EntryState.WAITING: "pending",
+    EntryState.DONE: "done",
+    EntryState.REFUSED: "locked",
+    EntryState.CHANGED: "held",
+    EntryState.FAILED: "no",
+    EntryState.LEFT: "cancelled",
+}
+WORDS = {
+    EntryState.WAITING: "Waiting",
+    EntryState.DONE: "Done",
+    EntryState.REFUSED: "Refused",
+    EntryState.CHANGED: "Changed meanwhile",
+    EntryState.FAILED: "Failed",
+    EntryState.LEFT: "Left",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """The entries that came to one result, and how many."""
+
+    name: str
+    label: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How many of the chosen belong to one workflow and step."""
+
+    workflow: str
+    step: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry with what it is about."""
+
+    entry: BulkEntry
+    step: str
+    words: str
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class BulkPage:
+    """One bulk. `settled`: how many have their result; `width` is that share of 300."""
+
+    bulk: Bulk
+    terms: Terms
+    results: dict[str, int]
+    settled: int
+    width: str
+    tabs: Sequence[Tab]
+    groups: Sequence[Group]
+    rows: Sequence[Row]
+    after: int
+    may: bool
+    running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One bulk of the list."""
+
+    bulk: Bulk
+    terms: Terms
+
+
+def latest() -> list[Line]:
+    """The bulks that were confirmed last, newest first. One query."""
+    rows = Bulk.objects.exclude(state=BulkState.PLANNED).select_related("confirmed_by")
+    return [Line(bulk, terms_of(bulk.verb)) for bulk in rows.order_by("-pk")[:LATEST]]
+
+
+def workflows() -> list[str]:
+    """The workflows that are installed here or that jobs have, by name."""
+    return sorted({w.name for w in registry.workflows().values()} | set(_workflows_of_jobs()))
+
+
+def bulk_page(bulk_id: int, roles: frozenset[Role], *, show: str = "", after: int = 0) -> BulkPage:
+    """One bulk, with the entries after one of a page, all or those that came to `show`. Five queries. NoSuchBulk."""
+    names = ("planned_by", "confirmed_by", "stopped_by")
+    bulk = Bulk.objects.select_related(*names).filter(pk=bulk_id).first()
+    if bulk is None:
+        raise NoSuchBulk(f"There is no bulk {bulk_id} here.")
+    terms, results = terms_of(bulk.verb), results_of(bulk)
+    entries = BulkEntry.objects.filter(bulk=bulk, pk__gt=after).select_related("job", "item__stage")
+    if show in results:
+        entries = entries.filter(state=show)
+    found = list(entries.defer("job__input").order_by("pk")[: PAGE + 1])
+    settled = bulk.total - results[EntryState.WAITING]
+    return BulkPage(
+        bulk=bulk,
+        terms=terms,
+        results=results,
+        settled=settled,
+        width=f"{300 * settled / max(bulk.total, 1):.1f}",
+        tabs=[Tab("", "All", bulk.total), *(Tab(s, WORDS[s], results[s]) for s in EntryState if results[s])],
+        groups=_groups(bulk, terms) if bulk.state == BulkState.PLANNED else (),
+        rows=[_row(entry) for entry in found[:PAGE]],
+        after=found[PAGE - 1].pk if len(found) > PAGE else 0,
+        may=terms.role in roles,
+        running=bulk.state == BulkState.RUNNING,
+    )
+
+
+def _row(entry: BulkEntry) -> Row:
+    step = ""
+    if entry.item is not None:
+        step = f"{entry.item.stage.name} {entry.item.key}"
+    state = EntryState(entry.state)
+    return Row(entry, step, WORDS[state], MARKS[state])
+
+
+def _groups(bulk: Bulk, terms: Terms) -> list[Group]:
+    keys = ("job__workflow", "item__stage__name") if terms.of_items else ("job__workflow",)
+    counted = BulkEntry.objects.filter(bulk=bulk).values(*keys).annotate(n=Count("pk")).order_by("-n", *keys)
+    return [
+        Group(row["job__workflow"], str(row.get("item__stage__name") or ""), row["n"])
+        for row in counted[:GROUPS]
+    ]
+
+
+def _workflows_of_jobs() -> list[str]:
+    return list(Job.objects.order_by("workflow").values_list("workflow", flat=True).distinct())

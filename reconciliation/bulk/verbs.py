@@ -1,0 +1,145 @@
+"""What can be done in bulk: to jobs or to items, by whom, and how it is done to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from access.roles import Role
+from reconciliation.models import Bulk, BulkEntry
+from workflows.actions.cancel import cancel_job_inside
+from workflows.actions.redrive import redrive_job_inside
+from workflows.actions.retry import fail_job_inside, grant_attempts_inside
+from workflows.actions.skip import skip_item_inside
+from workflows.states import BEFORE_SENDING, STUCK_ITEM_STATES, JobState
+
+
+class BulkVerb(StrEnum):
+    """Stored in bulks, and what the command is given."""
+
+    GRANT = "grant"
+    SKIP = "skip"
+    REDRIVE = "redrive"
+    GIVE_UP = "give-up"
+    CANCEL = "cancel"
+
+
+Act = Callable[[Bulk, BulkEntry, datetime], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """One verb. `states`: of the items or jobs that it can be done to. `by_version`: any news of a job leaves it alone."""
+
+    title: str
+    things: str
+    sentence: str
+    role: Role
+    states: tuple[str, ...]
+    act: Act
+    of_items: bool = False
+    wants_attempts: bool = False
+    by_version: bool = False
+
+    @property
+    def one_thing(self) -> str:
+        return self.things.removesuffix("s")
+
+
+def _by(bulk: Bulk) -> int:
+    assert bulk.confirmed_by_id is not None
+    return bulk.confirmed_by_id
+
+
+def _item(entry: BulkEntry) -> int:
+    assert entry.item_id is not None
+    return int(entry.item_id)
+
+
+def _grant(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
+    grant_attempts_inside(
+        item_id=_item(entry), person_id=_by(bulk), attempts=bulk.attempts, reason=bulk.reason, bulk=bulk.pk
+    )
+
+
+def _skip(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
+    skip_item_inside(item_id=_item(entry), person_id=_by(bulk), reason=bulk.reason, now=now, bulk=bulk.pk)
+
+
+def _redrive(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
+    redrive_job_inside(
+        job_id=entry.job_id,
+        person_id=_by(bulk),
+        attempts=bulk.attempts,
+        reason=bulk.reason,
+        now=now,
+        bulk=bulk.pk,
+    )
+
+
+def _give_up(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
+    fail_job_inside(job_id=entry.job_id, person_id=_by(bulk), reason=bulk.reason, bulk=bulk.pk)
+
+
+def _cancel(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
+    cancel_job_inside(job_id=entry.job_id, person_id=_by(bulk), reason=bulk.reason, now=now, bulk=bulk.pk)
+
+
+_STOPPED = tuple(s.value for s in STUCK_ITEM_STATES)
+_OPEN = (*(s.value for s in BEFORE_SENDING), JobState.SUBMITTED.value, JobState.NEEDS_RECONCILIATION.value)
+
+TERMS: dict[BulkVerb, Terms] = {
+    BulkVerb.GRANT: Terms(
+        "Try stopped items again",
+        "items",
+        "Grants more attempts. Everything that is saved stays saved.",
+        Role.OPERATOR,
+        _STOPPED,
+        _grant,
+        of_items=True,
+        wants_attempts=True,
+    ),
+    BulkVerb.SKIP: Terms(
+        "Go on without stopped items",
+        "items",
+        "Leaves them out of what later steps get, where their step allows it. You cannot approve what comes of it.",
+        Role.OPERATOR,
+        _STOPPED,
+        _skip,
+        of_items=True,
+    ),
+    BulkVerb.REDRIVE: Terms(
+        "Redrive failed jobs",
+        "jobs",
+        "They go on from what was saved, where nothing of them was applied. You cannot approve what comes of it.",
+        Role.OPERATOR,
+        (JobState.FAILED.value,),
+        _redrive,
+        wants_attempts=True,
+        by_version=True,
+    ),
+    BulkVerb.GIVE_UP: Terms(
+        "Give jobs up",
+        "jobs",
+        "Ends them as failed, before anything was sent.",
+        Role.OPERATOR,
+        (JobState.RECEIVED.value, JobState.VALIDATED.value, JobState.READY_TO_COMMIT.value),
+        _give_up,
+        by_version=True,
+    ),
+    BulkVerb.CANCEL: Terms(
+        "Cancel jobs",
+        "jobs",
+        "Ends them as cancelled; of what was sent already the outcome is found out first.",
+        Role.ADMIN,
+        _OPEN,
+        _cancel,
+    ),
+}
+
+
+def terms_of(verb: str) -> Terms:
+    """The terms of a stored verb."""
+    return TERMS[BulkVerb(verb)]
