@@ -42,6 +42,7 @@ class Links:
     unsign: str
     again: str
     newer: str
+    signed: str
 
 
 def links_of(slip: Slip, place: Place) -> Links:
@@ -58,6 +59,7 @@ def links_of(slip: Slip, place: Place) -> Links:
         unsign=place.of("approval-unsign", at),
         again=place.of("approval-again", at),
         newer=place.of("approval", slip.newer.pk) if slip.newer else "",
+        signed=place.of("approval-signed", at),
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from approvals.changes import Change, Source, change_of, source_of
 from approvals.closing import DID
 from approvals.models import Closing, Verdict
-from approvals.slips import Slip, SlipDecision, SlipOperation
+from approvals.sets import PAGE, Part, part_of
+from approvals.slips import Difference, Slip, SlipDecision, SlipOperation
 from approvals.wording import count
 from web.hidden import is_hidden
 from web.times import WITHIN_THE_DAY
@@ -30,22 +31,7 @@ CLOSED = {
 """What is written on a slip that was closed; one whose operations are sent shows its job's state."""
 
 OPEN_REQUESTS = 3
-OFFERED_FIELDS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One field. `changed` is the part of the proposed value that differs, between `before` and `after`."""
-
-    label: str
-    current: str | None
-    before: str
-    changed: str
-    after: str
-    source: str
-    source_version: str
-    read_at: datetime | None
-    by_model: bool
+OFFERED_FIELDS = TOLD_DIFFERENCES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +42,6 @@ class Operation:
     changes: list[Change]
     new: bool
     unfolded: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    name: str
-    version: str
-    read_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +67,12 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The page of one proposal beside its slip."""
+    """The page of one proposal beside its slip. Few operations are in `operations`, a set's page of them in `part`."""
 
     slip: Slip
     operations: list[Operation]
+    part: Part | None
+    total: int
     fields: int
     new: bool
     sources: list[Source]
@@ -101,20 +82,26 @@ class Reading:
     far: bool
     failing: int
     closed_words: str
+    differences: list[Difference]
     desk: Desk
     again: bool
 
 
-def reading_of(slip: Slip, *, handle: str, now: datetime, may_propose_again: bool) -> Reading:
-    """Everything that the templates only have to print."""
-    sources = [_source(s) for s in slip.sources]
-    operations = [_operation(o, sources, len(slip.operations)) for o in slip.operations]
-    changes = [c for o in operations for c in o.changes]
+def reading_of(
+    slip: Slip, *, handle: str, now: datetime, may_propose_again: bool, start: str = ""
+) -> Reading:
+    """Everything that the templates only have to print. `start`: which page of a set (`sets.part_of`)."""
+    sources = [source_of(s) for s in slip.sources]
+    part = part_of(slip.operations, sources, start)
+    few = slip.operations if part is None else []
+    changes = [c for o in slip.operations for c in o.changes]
     return Reading(
         slip=slip,
-        operations=operations,
+        operations=[_operation(o, sources, len(few)) for o in few],
+        part=part,
+        total=len(slip.operations),
         fields=len(changes),
-        new=bool(changes) and all(c.current is None for c in changes),
+        new=bool(changes) and all(c["current"] is None for c in changes),
         sources=sources,
         signatures=[_signature(d, slip) for d in slip.decisions],
         places=range(max(slip.quorum - slip.approvals, 0) if slip.open else 0),
@@ -122,17 +109,20 @@ def reading_of(slip: Slip, *, handle: str, now: datetime, may_propose_again: boo
         far=slip.expires_at - now >= WITHIN_THE_DAY,
         failing=sum(not c.ok for c in slip.checks),
         closed_words=CLOSED.get(slip.closing, ""),
-        desk=_desk(slip, handle, len(changes)),
+        differences=slip.differences[:TOLD_DIFFERENCES],
+        desk=_desk(slip, handle, len(changes), part),
         again=may_propose_again and slip.closed_at is not None and slip.job_state == JobState.VALIDATED,
     )
 
 
 def fields_to_choose(slip: Slip) -> list[str]:
-    """What a request for changes can point at; nothing where that would be too long a list."""
+    """What a request for changes can point at: the fields, of a long set only their names; nothing where those are many."""
     many = len(slip.operations) > 1
     names = [
         f"{o.ordinal}. {c['label']}" if many else str(c["label"]) for o in slip.operations for c in o.changes
     ]
+    if len(names) > OFFERED_FIELDS:
+        names = list(dict.fromkeys(str(c["label"]) for o in slip.operations for c in o.changes))
     return names if len(names) <= OFFERED_FIELDS else []
 
 
@@ -177,7 +167,7 @@ def _who(names: list[str]) -> str:
     return f"{listed}{f', or {more},' if more else ''} can sign it."
 
 
-def _desk(slip: Slip, handle: str, fields: int) -> Desk:
+def _desk(slip: Slip, handle: str, fields: int, part: Part | None) -> Desk:
     if not slip.can_approve:
         if slip.closed_at is not None:
             return Desk("", "", "This slip is closed.", "What became of it stands at its top.", "locked")
@@ -192,7 +182,8 @@ def _desk(slip: Slip, handle: str, fields: int) -> Desk:
     )
     what = count(len(slip.operations), "operation", "operations").removeprefix("one ")
     parts = [what, "receiver", *([count(fields, "field", "fields")] if fields else []), "expiry"]
-    return Desk(signs, f"Covers {', '.join(parts)}. {then}", "", "", "")
+    pages = " Signs all of them, whichever page you read." if part is not None and part.total > PAGE else ""
+    return Desk(signs, f"Covers {', '.join(parts)}.{pages} {then}", "", "", "")
 
 
 def _ordinal(number: int) -> str:
@@ -200,62 +191,13 @@ def _ordinal(number: int) -> str:
 
 
 def _operation(one: SlipOperation, sources: list[Source], among: int) -> Operation:
-    changes = [_change(c, sources) for c in one.changes]
+    changes = [change_of(c, sources) for c in one.changes]
     return Operation(
         frozen=one,
         changes=changes,
         new=bool(changes) and all(c.current is None for c in changes),
         unfolded=among <= OPEN_REQUESTS,
     )
-
-
-def _change(value: dict[str, Any], sources: list[Source]) -> Change:
-    current, proposed = value["current"], value["proposed"]
-    before, changed, after = _marked(current, proposed)
-    named = (value["source"], value["source_version"])
-    return Change(
-        label=value["label"],
-        current=current,
-        before=before,
-        changed=changed,
-        after=after,
-        source=value["source"],
-        source_version=value["source_version"],
-        read_at=next((s.read_at for s in sources if (s.name, s.version) == named), None),
-        by_model=value["by_model"],
-    )
-
-
-def _marked(current: str | None, proposed: str) -> tuple[str, str, str]:
-    """The proposed value cut into what stays, what differs, what stays; only whole words are told apart."""
-    if current is None:
-        return proposed, "", ""
-    was, now = current.split(" "), proposed.split(" ")
-    start = _same(was, now)
-    end = _same(was[start:][::-1], now[start:][::-1])
-    middle = now[start : len(now) - end]
-    if not middle:
-        return "", proposed, ""
-    before, after = " ".join(now[:start]), " ".join(now[len(now) - end :] if end else [])
-    return (f"{before} " if before else ""), " ".join(middle), (f" {after}" if after else "")
-
-
-def _same(one: list[str], other: list[str]) -> int:
-    """How many words both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _source(value: dict[str, Any]) -> Source:
-    return Source(value["name"], value["version"], _moment(value["read_at"]))
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at if at.tzinfo is not None else None
 
 
 def _signature(decision: SlipDecision, slip: Slip) -> Signature:

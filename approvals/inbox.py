@@ -39,9 +39,14 @@ class Place:
     def url(self) -> str:
         return reverse("approvals", args=[self.slug]) + self.query
 
-    def of(self, name: str, proposal_id: int) -> str:
+    def of(self, name: str, proposal_id: int, **more: str) -> str:
         """The address of something of one proposal, with this place kept."""
-        return reverse(name, args=[self.slug, proposal_id]) + self.query
+        joint = "&" if self.query else "?"
+        return (
+            reverse(name, args=[self.slug, proposal_id])
+            + self.query
+            + (joint + urlencode(more) if more else "")
+        )
 
 
 @dataclass(frozen=True, slots=True)

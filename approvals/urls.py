@@ -7,6 +7,7 @@ from approvals import views
 urlpatterns: list[URLPattern] = [
     path("", views.approvals, name="approvals"),
     path("<int:proposal_id>/", views.approval, name="approval"),
+    path("<int:proposal_id>/signed.json", views.signed, name="approval-signed"),
     path("<int:proposal_id>/decision/", views.decision, name="decision"),
     path("<int:proposal_id>/reject/", views.reject, name="approval-reject"),
     path("<int:proposal_id>/changes/", views.request_changes, name="approval-changes"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db import OperationalError
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -17,23 +16,19 @@ from access.doors import TenantRequest, tenant_page
 from access.refusals import Conflict, NotFound, NotPermitted, Refused
 from access.roles import Role
 from access.tenancy import reading
-from approvals import canonical, desk, inbox
+from approvals import desk, inbox
 from approvals.actions.decide import DecisionResult, ReasonMissing, record_decision
 from approvals.actions.repropose import repropose_job
-from approvals.actions.view import record_view
 from approvals.actions.withdraw import withdraw_approval, withdraw_proposal
-from approvals.asking import Ask, ask_for, links_of
+from approvals.asking import Ask, ask_for
 from approvals.forms import Posted, posted, reason_of
 from approvals.inbox import Place
-from approvals.locks import job_of
+from approvals.locks import NoSuchProposal, job_of
 from approvals.models import Proposal, Verdict
 from approvals.refused import refused_decision
-from approvals.slips import Slip, slip
+from approvals.showing import inbox_of, note_view, number, place_of, slip_context, slip_of
+from approvals.slips import Slip
 from web.htmx import render_fragment, wants_fragment
-
-
-class CannotBeShown(Conflict):
-    """The stored document is not one that was frozen here: there is nothing that could be shown truly."""
 
 
 @require_safe
@@ -41,9 +36,9 @@ class CannotBeShown(Conflict):
 def approvals(request: TenantRequest, slug: str) -> HttpResponseBase:
     """The list, with a blank slip beside it. `part=rows` is what the list asks again while it stands open."""
     if request.GET.get("part") == "rows":
-        context = {"inbox": _inbox(request, _number(request.GET.get("open", "")))}
+        context = {"inbox": inbox_of(request, number(request.GET.get("open", "")))}
         return render_fragment(request, "approvals/list.html#fresh", context)
-    return render_fragment(request, "approvals/list.html#page", {"inbox": _inbox(request)})
+    return render_fragment(request, "approvals/list.html#page", {"inbox": inbox_of(request)})
 
 
 @require_safe
@@ -53,12 +48,13 @@ def approval(request: HttpRequest, slug: str, proposal_id: int) -> HttpResponseB
     `part=desk` is what the desk asks again; it names the digest on the screen and counts as no new look.
     """
     response: HttpResponseBase = _approval(request, slug, proposal_id)
-    opened = request.method == "GET" and response.status_code == 200 and request.GET.get("part") != "desk"
-    if not opened or _note_view(request, proposal_id):  # type: ignore[arg-type]
-        return response
-    busy = doors.Busy("Somebody else is at this job at this moment. Look again.")
-    with reading(request.tenant.pk):  # type: ignore[attr-defined]
-        return doors.refused(request, busy)
+    return response if request.GET.get("part") == "desk" else _opened(request, proposal_id, response)
+
+
+@require_safe
+def signed(request: HttpRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """The document that is signed, to the byte: its SHA-256 is the digest. Counts as a look at the slip."""
+    return _opened(request, proposal_id, _signed(request, slug, proposal_id))
 
 
 @require_POST
@@ -144,19 +140,38 @@ def propose_again(request: TenantRequest, slug: str, proposal_id: int) -> HttpRe
     return redirect("approval", slug, made.proposal_id)
 
 
+def _opened(request: HttpRequest, proposal_id: int, response: HttpResponseBase) -> HttpResponseBase:
+    """Hands over what was read once it is journalled that a manager read it."""
+    if request.method != "GET" or response.status_code != 200 or note_view(request, proposal_id):  # type: ignore[arg-type]
+        return response
+    busy = doors.Busy("Somebody else is at this job at this moment. Look again.")
+    with reading(request.tenant.pk):  # type: ignore[attr-defined]
+        return doors.refused(request, busy)
+
+
+@tenant_page()
+def _signed(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    proposal = Proposal.objects.filter(pk=proposal_id).first()
+    if proposal is None:
+        raise NoSuchProposal(f"There is no proposal {proposal_id} here.")
+    response = HttpResponse(proposal.document, content_type="application/json; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{proposal.label}.json"'
+    return response
+
+
 @tenant_page()
 def _approval(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     if request.GET.get("part") == "desk":
-        context = _slip_context(request, proposal_id)
+        context = slip_context(request, proposal_id)
         context["stale"] = request.GET.get("digest") != context["slip"].digest
         return render_fragment(request, "approvals/approval.html#desk", context)
-    context = {**_slip_context(request, proposal_id), "inbox": _inbox(request, proposal_id)}
+    context = {**slip_context(request, proposal_id), "inbox": inbox_of(request, proposal_id)}
     return render_fragment(request, "approvals/approval.html#opened", context)
 
 
 def _after(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseBase:
     """The next slip for htmx, a redirect to it for everybody else."""
-    now, place = timezone.now(), _place(request)
+    now, place = timezone.now(), place_of(request)
     with reading(request.tenant.pk):
         expires_at = Proposal.objects.values_list("expires_at", flat=True).get(pk=proposal_id)
         following = inbox.next_for(
@@ -167,16 +182,16 @@ def _after(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseB
             messages.success(request, f"{said} {inbox.left_words(left.counts.for_me)}")
             return redirect(place.of("approval", following) if following else place.url)
     request.now = now
-    if following and not _note_view(request, following):
+    if following and not note_view(request, following):
         following = None
     with reading(request.tenant.pk):
-        listed = _inbox(request, following or 0)
+        listed = inbox_of(request, following or 0)
         said = f"{said} {inbox.left_words(listed.counts.for_me)}"
         context = {"inbox": listed, "said": said, "nav_oob": True}
         if not following:
             response = render_fragment(request, "approvals/list.html#decided", context)
         else:
-            context |= _slip_context(request, following)
+            context |= slip_context(request, following)
             response = render_fragment(request, "approvals/approval.html#decided", context)
     response.headers["HX-Push-Url"] = place.of("approval", following) if following else place.url
     return response
@@ -184,14 +199,14 @@ def _after(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseB
 
 def _same(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseBase:
     """The same slip as it is now."""
-    place = _place(request)
+    place = place_of(request)
     if not wants_fragment(request):
         messages.success(request, said)
         return redirect(place.of("approval", proposal_id))
     with reading(request.tenant.pk):
         context = {
-            **_slip_context(request, proposal_id),
-            "inbox": _inbox(request, proposal_id),
+            **slip_context(request, proposal_id),
+            "inbox": inbox_of(request, proposal_id),
             "said": said,
             "nav_oob": True,
         }
@@ -202,8 +217,8 @@ def _ask(
     request: TenantRequest, proposal_id: int, verb: str, asked: Posted | None = None, error: str = ""
 ) -> HttpResponseBase:
     with reading(request.tenant.pk):
-        shown = _slip(request, proposal_id)
-        ask = ask_for(verb, shown, _place(request))
+        shown = slip_of(request, proposal_id)
+        ask = ask_for(verb, shown, place_of(request))
         if not error:
             _refuse_to_ask(ask, shown)
         digest = asked.digest if asked else request.GET.get("digest") or shown.digest
@@ -238,44 +253,9 @@ def _refuse_to_ask(ask: Ask, shown: Slip) -> None:
 def _refused(request: TenantRequest, proposal_id: int, refusal: Refused, asked: Posted) -> HttpResponseBase:
     with reading(request.tenant.pk):
         proposal = Proposal.objects.defer("document").get(pk=proposal_id)
-        conflict = refused_decision(refusal, asked, proposal, _place(request), request.now)
-        context = {"conflict": conflict, "kept": asked.reason, "inbox": _inbox(request, proposal_id)}
+        conflict = refused_decision(refusal, asked, proposal, place_of(request), request.now)
+        context = {"conflict": conflict, "kept": asked.reason, "inbox": inbox_of(request, proposal_id)}
         return render_fragment(request, "approvals/refused.html#slip", context, conflict.status)
-
-
-def _note_view(request: TenantRequest, proposal_id: int) -> bool:
-    """Journals that a manager opened it; False where a lock could not be had, and then it is not shown."""
-    if Role.MANAGER not in request.roles:
-        return True
-    try:
-        record_view(tenant_id=request.tenant.pk, proposal_id=proposal_id, person_id=request.person.pk)
-    except OperationalError as failed:
-        if getattr(failed.__cause__, "sqlstate", None) not in doors.BUSY:
-            raise
-        return False
-    return True
-
-
-def _slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
-    shown = _slip(request, proposal_id)
-    own = Role.SUBMITTER in request.roles and shown.initiator == request.person.username
-    view = desk.reading_of(
-        shown,
-        handle=request.person.username,
-        now=request.now,
-        may_propose_again=own or Role.OPERATOR in request.roles,
-    )
-    return {"slip": shown, "view": view, "links": links_of(shown, _place(request))}
-
-
-def _slip(request: TenantRequest, proposal_id: int) -> Slip:
-    try:
-        return slip(proposal_id, person_id=request.person.pk, now=request.now)
-    except canonical.NotCanonical as broken:
-        raise CannotBeShown(
-            "What is stored of this proposal is not what was frozen, so it cannot be shown and nobody can sign it."
-            " Tell an admin: the journal says which digest it had."
-        ) from broken
 
 
 def _said(result: DecisionResult) -> str:
@@ -283,15 +263,3 @@ def _said(result: DecisionResult) -> str:
         return result.sentence
     missing = result.quorum - result.approvals
     return "Signed." if missing <= 0 else f"Signed. It needs {missing} more."
-
-
-def _inbox(request: TenantRequest, open_id: int = 0) -> inbox.Inbox:
-    return inbox.inbox(_place(request), person_id=request.person.pk, now=request.now, open_id=open_id)
-
-
-def _place(request: TenantRequest) -> Place:
-    return inbox.place_of(request.tenant.slug, request.GET.get("tab", ""), request.GET.get("after", ""))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -10,6 +10,7 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/", front.home, name="home"),
     path("t/<slug:slug>/jobs/", jobs.jobs, name="jobs"),
     path("t/<slug:slug>/jobs/<int:job_id>/", job.job, name="job"),
+    path("t/<slug:slug>/jobs/<int:job_id>/operations/", job.job_operations, name="job-operations"),
     path("t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/", job.item, name="item"),
     path(
         "t/<slug:slug>/jobs/<int:job_id>/items/<int:item_id>/correct/",

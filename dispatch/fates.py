@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dispatch.deriving import current_operations
+from dispatch.deriving import current
 from dispatch.models import Operation
 from dispatch.states import NextStep, OperationState
 from workflows.models import Job
@@ -35,8 +35,8 @@ class FateOf:
 
 def fates(job: Job) -> list[FateOf]:
     """The fate of each operation of the job's latest proposal, in their order. Needs the tenant's scope."""
-    query = Operation.objects.filter(job=job).select_related("receiver", "proposed")
-    return [_fate_of(o) for o in current_operations(list(query))]
+    query = current(job).select_related("receiver", "proposed")
+    return [_fate_of(o) for o in query.defer("proposed__body", "proposed__headers")]
 
 
 def _fate_of(o: Operation) -> FateOf:

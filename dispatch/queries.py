@@ -50,7 +50,7 @@ class ReceiverView:
 def operations_of(job: Job) -> list[OperationView]:
     """Every operation of a job, earlier proposals' first. Three queries."""
     query = Operation.objects.filter(job=job).select_related("receiver", "contract", "proposed")
-    return _views(list(query.order_by("proposed__proposal_id", "ordinal", "pk")))
+    return views_of(list(query.order_by("proposed__proposal_id", "ordinal", "pk")))
 
 
 def effect_stands(job: Job) -> bool:
@@ -67,7 +67,19 @@ def effect_stands(job: Job) -> bool:
 def operation_view(operation_id: int) -> OperationView | None:
     """One operation, or None. Three queries."""
     query = Operation.objects.filter(pk=operation_id).select_related("receiver", "contract", "proposed")
-    return next(iter(_views(list(query))), None)
+    return next(iter(views_of(list(query))), None)
+
+
+def views_of(operations: Sequence[Operation]) -> list[OperationView]:
+    """These operations with what was sent and seen of each, in their order. Two queries."""
+    ids = [o.pk for o in operations]
+    submissions: dict[int, list[Submission]] = defaultdict(list)
+    for submission in Submission.objects.filter(operation_id__in=ids).order_by("number", "pk"):
+        submissions[submission.operation_id].append(submission)
+    observations: dict[int, list[Observation]] = defaultdict(list)
+    for observation in Observation.objects.filter(operation_id__in=ids).order_by("seen_at", "pk"):
+        observations[observation.operation_id].append(observation)
+    return [OperationView(o, submissions[o.pk], observations[o.pk]) for o in operations]
 
 
 def receivers() -> list[ReceiverView]:
@@ -104,14 +116,3 @@ def jobs_that_may_have_left(job_ids: Iterable[int]) -> set[int]:
         operation__job_id__in=list(job_ids), may_have_been_sent_at__isnull=False
     )
     return set(marked.values_list("operation__job_id", flat=True))
-
-
-def _views(operations: list[Operation]) -> list[OperationView]:
-    ids = [o.pk for o in operations]
-    submissions: dict[int, list[Submission]] = defaultdict(list)
-    for submission in Submission.objects.filter(operation_id__in=ids).order_by("number", "pk"):
-        submissions[submission.operation_id].append(submission)
-    observations: dict[int, list[Observation]] = defaultdict(list)
-    for observation in Observation.objects.filter(operation_id__in=ids).order_by("seen_at", "pk"):
-        observations[observation.operation_id].append(observation)
-    return [OperationView(o, submissions[o.pk], observations[o.pk]) for o in operations]

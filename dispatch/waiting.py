@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from approvals.wording import clock
 from dispatch.contracts import Contract
-from dispatch.deriving import current_operations
+from dispatch.deriving import current
 from dispatch.models import Operation
 from dispatch.queries import may_have_left
 from dispatch.states import NextStep, OperationState
@@ -18,9 +18,11 @@ def why_it_waits(job: Job) -> str | None:
     """One sentence for the first operation that is not settled, or None. Needs the tenant's scope."""
     if job.state not in (JobState.READY_TO_COMMIT, JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION):
         return None
-    query = Operation.objects.filter(job=job).select_related("receiver", "contract", "proposed")
-    open_ones = [o for o in current_operations(list(query)) if o.state not in (S.CONFIRMED, S.WITHDRAWN)]
-    return next((s for o in open_ones if (s := _why(job, o))), None)
+    open_ones = (
+        current(job).exclude(state__in=(S.CONFIRMED, S.WITHDRAWN)).select_related("receiver", "contract")
+    )
+    # The first one mostly has something to say, among however many.
+    return next((s for o in open_ones.iterator(chunk_size=10) if (s := _why(job, o))), None)
 
 
 def _why(job: Job, o: Operation) -> str | None:

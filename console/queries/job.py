@@ -12,12 +12,8 @@ from console import words
 from console.queries.standing import Sign, cause_words, sign_of_job, with_standing
 from console.words import several
 from dispatch import fates as dispatch_fates
-from dispatch import queries as dispatch
 from dispatch.fates import Fate as FateWord
 from dispatch.fates import FateOf
-from dispatch.models import Operation
-from dispatch.queries import OperationView
-from dispatch.states import OperationState
 from workflows import hooks
 from workflows.actions.cancel import AlreadyEnded
 from workflows.actions.redrive import why_not_redrive
@@ -57,14 +53,6 @@ class Fate:
     mark: str
     count: int
     sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class OperationRow:
-    """One operation with everything that was sent and seen, and its state in words."""
-
-    view: OperationView
-    sign: Sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +132,6 @@ def why_waiting(job: Job) -> str:
     if job.state == JobState.NEEDS_RECONCILIATION:
         return f"{cause_words(job)}. An operator has to find out what became of it."
     return ""
-
-
-def operations_of(job: Job) -> list[OperationRow]:
-    """Operations with their sends and observations, earlier proposals' first. Three queries."""
-    return [OperationRow(view, _sign_of_operation(view.operation)) for view in dispatch.operations_of(job)]
-
-
-def _sign_of_operation(operation: Operation) -> Sign:
-    if operation.state == OperationState.SUBMITTED and operation.first_may_have_been_sent_at is None:
-        return Sign(operation.state, "Sending")
-    return Sign(operation.state)
 
 
 def proposals_of(job: Job) -> list[Proposal]:

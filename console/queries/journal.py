@@ -13,6 +13,8 @@ from workflows.models import Job, JournalEntry
 
 LATEST = 12
 PAGE = 100
+LISTED = 10
+"""Of a list in an entry's evidence, such as all operations of a set, so many are shown."""
 
 SENTENCES = {
     "job.received": "Received through {source}.",
@@ -181,4 +183,8 @@ def _loads(text: str) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if isinstance(value, str):
+        return value
+    long = isinstance(value, list) and len(value) > LISTED
+    text = json.dumps(value[:LISTED] if long else value, ensure_ascii=False, sort_keys=True)
+    return f"{text} and {len(value) - LISTED:,} more, which the export has" if long else text

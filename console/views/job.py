@@ -13,7 +13,7 @@ from console import words
 from console.links import link
 from console.queries import item as items
 from console.queries import job as queries
-from console.queries import journal, steps
+from console.queries import journal, operations, steps
 from console.queries import stage as stages
 from console.queries.cases import open_case_of_item, open_cases_of
 from console.queries.standing import sign_of_job
@@ -38,7 +38,6 @@ def job(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
 def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     """What the job's page says. The queries are those of the parts, however many items there are."""
     slug = request.tenant.slug
-    operations = queries.operations_of(found)
     proposals = queries.proposals_of(found)
     work = steps.work_of(found)
     undoing = undoing_of(found)
@@ -55,7 +54,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "off_path": queries.off_path(found),
         "why": queries.why_waiting(found),
         "work": work,
-        "operations": operations,
+        "operations": operations.operations_of(found),
         "files": files_of(found),
         "proposals": [(p, link("approval", slug, p.pk)) for p in proposals],
         "cases": [(c, link("case", slug, c.pk)) for c in cases],
@@ -68,6 +67,19 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "cancel_is_final": found.state not in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION),
         "journal": journal.latest(found),
     }
+
+
+@tenant_page()
+def job_operations(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
+    """Every operation of a job, fifty at a time, all or those in one state."""
+    found = queries.job_of(job_id)
+    state, after = request.GET.get("state", ""), _number(request.GET.get("after", ""))
+    page = operations.page_of(found, state, after=after)
+    return render(
+        request,
+        "console/operations.html",
+        {"job": found, "operations": page, "state": state, "further": bool(after)},
+    )
 
 
 @tenant_page()
@@ -102,8 +114,7 @@ def stage(request: TenantRequest, slug: str, job_id: int, stage_id: int) -> Http
     """The items of one step, fifty at a time in input order, all or those that something became of."""
     found = queries.job_of(job_id)
     show = request.GET.get("show", "")
-    text = request.GET.get("after", "")
-    after = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    after = _number(request.GET.get("after", ""), digits=9)
     page = stages.page_of(found, stages.stage_of(found, stage_id), show, after=after)
     return render(
         request,
@@ -118,6 +129,11 @@ def stage(request: TenantRequest, slug: str, job_id: int, stage_id: int) -> Http
     )
 
 
+def _number(text: str, *, digits: int = 18) -> int:
+    """What a page's address says to begin at; the beginning for what is no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else 0
+
+
 def _to_be_saved(text: str, name: str) -> HttpResponse:
     response = HttpResponse(text, content_type="application/json; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}.json"'
@@ -128,8 +144,7 @@ def _to_be_saved(text: str, name: str) -> HttpResponse:
 def journal_page(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """Every entry, newest first, a hundred at a time."""
     found = queries.job_of(job_id)
-    text = request.GET.get("before", "")
-    before = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    before = _number(request.GET.get("before", ""))
     lines, older = journal.page(found, before)
     return render(
         request,

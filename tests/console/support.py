@@ -136,21 +136,23 @@ def make_proposal(
 
 
 def make_operation(
-    tenant: Tenant, proposal: Proposal, receiver: Receiver, sent_at: datetime | None = None
+    tenant: Tenant, proposal: Proposal, receiver: Receiver, sent_at: datetime | None = None, ordinal: int = 1
 ) -> Operation:
-    """A PREPARED operation of the proposal."""
+    """A PREPARED operation of the proposal, on the record of its ordinal."""
     now = timezone.now()
     with acting(tenant.pk):
         key = f"k{secrets.token_hex(12)}"
         proposed = ProposedOperation.objects.create(
-            tenant=tenant, proposal=proposal, ordinal=1, operation_key=key, receiver=receiver.name,
-            contract_version=1, record="V-1", title="Update vendor V-1", method="PUT", target="http://127.0.0.1:1/v",
+            tenant=tenant, proposal=proposal, ordinal=ordinal, operation_key=key, receiver=receiver.name,
+            contract_version=1, record=f"V-{ordinal}", title=f"Update vendor V-{ordinal}", method="PUT",
+            target="http://127.0.0.1:1/v",
             body=b"{}", body_digest=hashlib.sha256(b"{}").hexdigest(),
         )  # fmt: skip
         contract = ReceiverContract.objects.get(receiver=receiver)
         return Operation.objects.create(
             tenant=tenant, job_id=proposal.job_id, proposed=proposed, receiver=receiver, contract=contract,
-            ordinal=1, operation_key=key, record="V-1", first_may_have_been_sent_at=sent_at, created_at=now,
+            ordinal=ordinal, operation_key=key, record=f"V-{ordinal}", first_may_have_been_sent_at=sent_at,
+            created_at=now,
         )  # fmt: skip
 
 

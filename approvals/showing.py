@@ -1,0 +1,78 @@
+"""What the room's pages are made of, and the journal's note that somebody who may decide has opened one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import OperationalError
+
+from access import doors
+from access.doors import TenantRequest
+from access.refusals import Conflict
+from access.roles import Role
+from approvals import canonical, desk, inbox
+from approvals.actions.view import record_view
+from approvals.asking import links_of
+from approvals.inbox import Place
+from approvals.sets import pages_of
+from approvals.slips import Slip, slip
+
+
+class CannotBeShown(Conflict):
+    """The stored document is not one that was frozen here: there is nothing that could be shown truly."""
+
+
+def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
+    shown = slip_of(request, proposal_id)
+    own = Role.SUBMITTER in request.roles and shown.initiator == request.person.username
+    place = place_of(request)
+    view = desk.reading_of(
+        shown,
+        handle=request.person.username,
+        now=request.now,
+        may_propose_again=own or Role.OPERATOR in request.roles,
+        start=request.GET.get("from", ""),
+    )
+    return {
+        "slip": shown,
+        "view": view,
+        "links": links_of(shown, place),
+        "pages": pages_of(view.part, lambda at: place.of("approval", proposal_id, **{"from": at}))
+        if view.part
+        else [],
+    }
+
+
+def slip_of(request: TenantRequest, proposal_id: int) -> Slip:
+    try:
+        return slip(proposal_id, person_id=request.person.pk, now=request.now)
+    except canonical.NotCanonical as broken:
+        raise CannotBeShown(
+            "What is stored of this proposal is not what was frozen, so it cannot be shown and nobody can sign it."
+            " Tell an admin: the journal says which digest it had."
+        ) from broken
+
+
+def note_view(request: TenantRequest, proposal_id: int) -> bool:
+    """Journals that a manager opened it; False where a lock could not be had, and then it is not shown."""
+    if Role.MANAGER not in request.roles:
+        return True
+    try:
+        record_view(tenant_id=request.tenant.pk, proposal_id=proposal_id, person_id=request.person.pk)
+    except OperationalError as failed:
+        if getattr(failed.__cause__, "sqlstate", None) not in doors.BUSY:
+            raise
+        return False
+    return True
+
+
+def inbox_of(request: TenantRequest, open_id: int = 0) -> inbox.Inbox:
+    return inbox.inbox(place_of(request), person_id=request.person.pk, now=request.now, open_id=open_id)
+
+
+def place_of(request: TenantRequest) -> Place:
+    return inbox.place_of(request.tenant.slug, request.GET.get("tab", ""), request.GET.get("after", ""))
+
+
+def number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
