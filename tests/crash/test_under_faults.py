@@ -14,6 +14,7 @@ import secrets
 import signal
 import time
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,7 +37,10 @@ from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
 from workflows.actions.retry import grant_attempts
 from workflows.actions.submit import submit_job
+from workflows.costs.spent import spending
 from workflows.models import Limit
+from workflows.replaying import comparing, rows
+from workflows.replaying.folding import fold
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 SECONDS = float(os.environ.get("COUNTERFOIL_TEST_FAULT_SECONDS", "30"))
@@ -162,7 +166,17 @@ class Run:
             assert self._rows(statement) == [], question
         for job in self.jobs:
             assert verification.verify_jobs(job_id=job).bad is None
+        self._folds_back()
         self._calls_fit()
+
+    def _folds_back(self) -> None:
+        """Journal and attempts fold to what is stored, and the sums of costs are those of the attempts."""
+        with rows.snapshot(self.tenant.pk):
+            for job in self.jobs:
+                found = rows.rows_of(job)
+                assert comparing.compare(found, fold(found)) == []
+            ever = {"since": date(2000, 1, 1), "until": date(9999, 1, 1), "by": ("workflow", "route")}
+            assert spending(**ever) == spending(**ever, anew=True)
 
     def _moving(self) -> list[Any]:
         return self._rows(

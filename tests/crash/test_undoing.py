@@ -17,6 +17,8 @@ from workflows import registry, verification
 from workflows.actions.retry import fail_job
 from workflows.actions.submit import submit_job
 from workflows.models import JournalEntry, WorkItem
+from workflows.replaying import comparing, rows
+from workflows.replaying.folding import fold
 from workflows.states import STUCK_ITEM_STATES, ItemState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
@@ -66,3 +68,6 @@ def test_undoing_goes_on_where_it_was_killed(
         told = JournalEntry.objects.filter(job_id=job_id, event="compensation.finished").count()
     assert told == 1
     assert verification.verify_jobs(job_id=job_id).bad is None
+    with rows.snapshot(tenant.pk):
+        found = rows.rows_of(job_id)
+        assert comparing.compare(found, fold(found)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from decimal import Decimal
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -62,6 +63,7 @@ def _make(name: str, needs: Needs | str, limit: str = "") -> Workflow:
     def do(ctx: Ctx, deed: Deed, plan: Plan) -> Done:
         with Path(plan.folder, "calls").open("a") as calls:
             calls.write(f"{ctx.job_id} {ctx.item_key} {ctx.attempt}\n")
+        ctx.record(route="unruly", tokens_in=1, cost=Decimal("0.01"))
         return Done(code=deed.code, text=_act(deed.act, ctx.attempt))
 
     @made.step()

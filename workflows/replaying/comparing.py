@@ -102,7 +102,7 @@ def _item(told: FoldedItem, item: Item) -> Iterator[Difference]:
         possible = " or ".join(sorted(s.value for s in told.states))
         yield Difference(f"{name}, state", possible, state.value)
     used = item.attempts - (state is ItemState.RUNNING)
-    if state is not ItemState.CANCELLED:  # one that ran when its job ended had begun an attempt
+    if not told.attempts <= used <= told.attempts + told.cut:
         yield from _differ(f"{name}, attempts used", told.attempts, used)
     yield from _differ(f"{name}, saved results", told.checkpoints, len(item.kept))
     for kept in item.kept:

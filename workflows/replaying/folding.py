@@ -27,13 +27,17 @@ _PINS = {"job.received", "job.migrated"}
 
 @dataclass(frozen=True, slots=True)
 class FoldedItem:
-    """What an item's attempts, and the journal's lines about it, leave possible."""
+    """What an item's attempts, and the journal's lines about it, leave possible.
+
+    `cut`: how often it was ended while it was open. If it ran then, that attempt was begun and came to nothing.
+    """
 
     id: int
     stage: str
     key: str
     states: States
     attempts: int
+    cut: int
     checkpoints: int
 
 
@@ -95,18 +99,20 @@ def _item(item: Item, lines: Iterable[Line], until: datetime | None) -> FoldedIt
     tried = [t for t in item.tried if until is None or t.ended_at <= until]
     granted = sum(_granted(line) for line in about)
     limit = item.attempts_limit - granted
-    states, used, kept = OPEN, 0, 0
+    states, used, cut, kept = OPEN, 0, 0, 0
     steps = [*((line.at, 1, line, None) for line in about), *((t.started_at, 0, None, t) for t in tried)]
     for _, _, line, attempt in sorted(steps, key=lambda step: step[:2]):
         if line is not None:
             limit += _granted(line)
             kept += line.event in _CAME
+            ends_it = line.event == "stage.closed" or line.to_state in ENDED
+            cut += ends_it and bool(states & OPEN)
             states = _after_line(states, line, item)
         if attempt is not None:
             used += attempt.outcome not in _UNCOUNTED
             kept += attempt.outcome == AttemptOutcome.SUCCEEDED
             states = _after_attempt(states, attempt.outcome, attempt.number >= limit)
-    return FoldedItem(item.id, item.stage, item.key, states, used, kept)
+    return FoldedItem(item.id, item.stage, item.key, states, used, cut, kept)
 
 
 def _is_about(item: Item, line: Line) -> bool:
