@@ -20,6 +20,7 @@ from approvals.hands import hands_on
 from approvals.models import Policy, Proposal, ProposedOperation
 from workflows import journal, machines, registry
 from workflows.authoring import ProposalDraft, Workflow
+from workflows.kinds import NOT_STEPS
 from workflows.models import Checkpoint, Job, Stage, StageKind
 from workflows.states import JobState
 
@@ -197,7 +198,7 @@ def proposed_draft(job: Job) -> tuple[str, str] | None:
 
 def _checkpoint_digests(job: Job) -> dict[str, str]:
     """By stage: the digest over its checkpoints; for the propose stage, which is just closing, its one checkpoint's."""
-    stages = Stage.objects.filter(job=job).exclude(kind=StageKind.MACHINE).exclude(digest="")
+    stages = Stage.objects.filter(job=job).exclude(kind__in=NOT_STEPS).exclude(digest="")
     found = dict(stages.order_by("ordinal").values_list("name", "digest"))
     saved = proposed_draft(job)
     return found if saved is None else {**found, "draft": saved[1]}

@@ -26,6 +26,7 @@ CONTRIBUTING = (
     "item.corrected",
     "item.skipped",
     "job.redriven",
+    "job.migrated",
     "proposal.again_asked",
 )
 """Events whose author had a hand in what is proposed, and so cannot sign it under four eyes."""

@@ -21,6 +21,7 @@ class DispatchConfig(AppConfig):
         for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):
             hooks.on_state(state, prepare.withdraw_operations)
         hooks.objects_to_redrive(redriving.why_not)
+        hooks.objects_to_migration(redriving.why_not_migrate)
         hooks.on_event("cancel.requested", prepare.stop_what_can_be)
         hooks.knows_effects(queries.effect_stands)
         hooks.explains_waiting(40, waiting.why_it_waits)

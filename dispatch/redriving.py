@@ -13,3 +13,13 @@ def why_not(job: Job) -> str:
     if operation is None:
         return ""
     return f"{operation.label} is {operation.state.lower()}: doing it again could do it twice."
+
+
+def why_not_migrate(job: Job) -> str:
+    """The first operation of the job that may have been sent, or is waited for; or nothing."""
+    operations = Operation.objects.filter(job=job).order_by("pk")
+    sent = operations.exclude(first_may_have_been_sent_at=None).first()
+    if sent is not None:
+        return f"{sent.label} may have been sent: a job is migrated before anything is."
+    left = operations.exclude(state__in=WITHOUT_EFFECT).first()
+    return f"{left.label} is {left.state.lower()}: a job is migrated before anything is sent." if left else ""

@@ -93,6 +93,13 @@ def revision_returned(happened: Happened) -> None:
     _close(happened, (CaseKind.REVISION_MISSING,), "the revision is deployed")
 
 
+def migrated(happened: Happened) -> None:
+    """Somebody took the job to another revision: what had stopped is made anew, what was missing is not asked for."""
+    _close(
+        happened, (CaseKind.REVISION_MISSING, CaseKind.RETRY_EXHAUSTED, CaseKind.PERMANENT_ERROR), "migrated"
+    )
+
+
 def released(happened: Happened) -> None:
     """The hold was lifted."""
     _close(happened, (CaseKind.REVISION_MISSING, CaseKind.DEADLINE_PASSED), "released")

@@ -20,6 +20,7 @@ class ReconciliationConfig(AppConfig):
             ("item.refused", listening.item_stopped),
             ("revision.missing", listening.revision_missing),
             ("revision.returned", answering.revision_returned),
+            ("job.migrated", answering.migrated),
             ("deadline.passed", listening.deadline_passed),
             ("proposal.refused", listening.proposal_refused),
             ("proposal.expired", listening.proposal_expired),

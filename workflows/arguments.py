@@ -11,6 +11,7 @@ from django.db.models import Sum
 from django.db.models.functions import Length
 
 from access.tenancy import TenantQuerySet
+from workflows import inputs
 from workflows.authoring.steps import Parameter, Step
 from workflows.models import Checkpoint, ItemInput, Job, WorkItem
 from workflows.states import ItemState
@@ -30,7 +31,7 @@ def text_of(*, job: Job, item: WorkItem, step: Step, parameter: Parameter) -> st
     if parameter.name in corrected:
         return json.dumps(corrected[parameter.name], ensure_ascii=False)
     if parameter.source == "input":
-        return str(job.input)
+        return inputs.text_of(job.pk)
     if parameter.source == "output":
         return str(_outputs(job, parameter.step).order_by("-version").values_list("output", flat=True)[0])
     latest: dict[int, str] = {}

@@ -29,6 +29,7 @@ class Claim:
     worker_id: int
     worker_name: str
     lane_id: int
+    revision: str = ""
     limit_name: str = ""
     apart_for: int = 0
     """The known revision whose lane it was claimed from; 0: one that everybody looks at."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import connection
 from django.utils import timezone
 
+from workflows.kinds import NOT_STEPS
 from workflows.models import Job, StageKind, Worker, WorkItem
 from workflows.states import ItemState, JobState
 
@@ -47,7 +48,7 @@ def _worker(job: Job) -> str | None:
 def _backing_off(job: Job) -> str | None:
     item = (
         WorkItem.objects.filter(job=job, state=ItemState.BACKING_OFF.number)
-        .exclude(stage__kind=StageKind.MACHINE)
+        .exclude(stage__kind__in=NOT_STEPS)
         .select_related("stage")
         .order_by("next_attempt_at")
         .first()

@@ -98,6 +98,19 @@ def why_not_redrive(job: Job) -> str:
     return next((said for objection in _objections if (said := objection(job))), "")
 
 
+_migrating: list[Objection] = []
+
+
+def objects_to_migration(objection: Objection) -> None:
+    """Add a reason that forbids to migrate a job: a sentence, or "". Asked with and without the job's lock."""
+    _migrating.append(objection)
+
+
+def why_not_migrate(job: Job) -> str:
+    """The first room's reason not to migrate the job, or "". Needs the tenant's scope."""
+    return next((said for objection in _migrating if (said := objection(job))), "")
+
+
 def run(happened: Happened) -> None:
     """Tell everybody. Called by the journal, inside its transaction."""
     for hook in _by_event[happened.event]:

@@ -14,6 +14,10 @@ class StageKind(models.TextChoices):
     SET_ASIDE = "set aside"  # what an earlier revision had done and a migration did not keep
 
 
+NOT_STEPS = (StageKind.MACHINE, StageKind.SET_ASIDE)
+"""Kinds of stages that are no steps of the job's workflow."""
+
+
 class AttemptOutcome(models.TextChoices):
     """How one attempt ended."""
 

@@ -85,6 +85,12 @@ def runnable(cursor: Cursor) -> list[int]:
     return sorted(k.id for k in _known(cursor) if registry.runs(loaded[k.workflow, k.revision], k.digest))
 
 
+def is_written_down(cursor: Cursor) -> bool:
+    """Whether everything that is loaded here is known: it is, unless rows were taken away."""
+    found = {(k.workflow, k.revision, k.digest) for k in _known(cursor)}
+    return all((*key, digest) in found for key, digest in registry.digests().items())
+
+
 def known_for(job: Job) -> KnownRevision:
     """The definition that a job pinned; written down now if no process has ever loaded it here."""
     with connection.cursor() as cursor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from access.refusals import NotFound
+from workflows.kinds import NOT_STEPS
 from workflows.models import (
     EventSource,
     Expectation,
@@ -19,6 +20,7 @@ from workflows.models import (
     StoredFile,
     WorkItem,
 )
+from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
 
 
 class NoSuchJob(NotFound):
@@ -31,6 +33,14 @@ def lock_job(job_id: int) -> Job:
     if job is None:
         raise NoSuchJob(f"There is no job {job_id} here.")
     return job
+
+
+def lock_unfinished(job: Job) -> int:
+    """The items of a locked job's steps that are not done, locked in the order of their ids; how many there are."""
+    states = [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)]
+    query = WorkItem.objects.select_for_update(no_key=True, of=("self",))
+    query = query.filter(job=job, state__in=states).exclude(stage__kind__in=NOT_STEPS)
+    return len(query.order_by("pk").values_list("pk", flat=True))
 
 
 def lock_items(item_ids: list[int]) -> list[WorkItem]:

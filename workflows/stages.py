@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -42,6 +44,19 @@ def open_step(*, job: Job, step: Step, now: datetime) -> Stage:
     return stage
 
 
+def add_items(*, job: Job, stage: Stage, step: Step, elements: Sequence[tuple[str, int, str]]) -> int:
+    """More items of a fan-out's open stage: (key, place, element) each. Runs in the caller's transaction, as above."""
+    keys, places, values = zip(*elements, strict=True)
+    return _insert_items(
+        job=job,
+        stage=stage,
+        elements=_GIVEN,
+        values={"keys": list(keys), "places": list(places), "values": list(values)},
+        attempts=step.retry.attempts,
+        limit=step.limit,
+    )
+
+
 def lane_of(tenant_id: int, limit: str = "") -> int:
     """A tenant's lane for what stands under a named limit (or none), made with its first work."""
     lanes = Lane.objects.filter(tenant_id=tenant_id, name=limit, revision__isnull=True)
@@ -77,7 +92,7 @@ def _insert(*, job: Job, stage: Stage, elements: str, values: dict[str, str], st
 
 
 def _insert_items(
-    *, job: Job, stage: Stage, elements: str, values: dict[str, str], attempts: int, limit: str
+    *, job: Job, stage: Stage, elements: str, values: Mapping[str, Any], attempts: int, limit: str
 ) -> int:
     lane = lane_of(job.tenant_id, limit)
     with connection.cursor() as cursor:
@@ -122,6 +137,10 @@ _RESULTS = """
   JOIN workflows_workitem w ON w.job_id = s.job_id AND w.stage_id = s.id AND w.state = %(succeeded)s
   JOIN LATERAL (SELECT output FROM workflows_checkpoint WHERE item_id = w.id ORDER BY version DESC LIMIT 1) c ON true
   WHERE s.job_id = %(job)s AND s.name = %(source)s"""
+
+_GIVEN = """
+  SELECT e.place::bigint AS ordinal, e.value, e.key
+  FROM unnest(%(keys)s::text[], %(places)s::int[], %(values)s::text[]) AS e(key, place, value)"""
 
 _INSERT = """
 WITH e AS MATERIALIZED ({elements}),

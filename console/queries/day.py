@@ -11,7 +11,8 @@ from django.db.models.functions import Now, TruncHour
 
 from dispatch.models import Receiver
 from workflows.health import LATE_SWEEP_SECONDS
-from workflows.models import Job, JournalEntry, StageKind, Worker, WorkItem
+from workflows.kinds import NOT_STEPS
+from workflows.models import Job, JournalEntry, Worker, WorkItem
 from workflows.states import ENDED, ItemState, JobState
 
 DAY = timedelta(hours=24)
@@ -139,7 +140,7 @@ def health(now: datetime) -> Health:
         n=Count("pk", filter=here), up=Count("pk", filter=here & Q(lease_until__gt=Now())), swept=Max("swept_at"),
         late=Now() - Max("swept_at"),
     )  # fmt: skip
-    steps = WorkItem.objects.exclude(stage__kind=StageKind.MACHINE).filter(lane_id__gt=0)
+    steps = WorkItem.objects.exclude(stage__kind__in=NOT_STEPS).filter(lane_id__gt=0)
     open_steps = steps.filter(state__in=[ItemState.READY.number, ItemState.BACKING_OFF.number]).aggregate(
         oldest=Min("stage__opened_at", filter=Q(state=ItemState.READY.number)),
         backing_off=Count("pk", filter=Q(state=ItemState.BACKING_OFF.number)),

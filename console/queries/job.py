@@ -18,8 +18,9 @@ from workflows import hooks
 from workflows.actions.cancel import AlreadyEnded
 from workflows.actions.redrive import why_not_redrive
 from workflows.compensation.plan import steps_to_undo
+from workflows.kinds import NOT_STEPS
 from workflows.locks import NoSuchJob
-from workflows.models import Job, JournalEntry, StageKind, WorkItem
+from workflows.models import Job, JournalEntry, WorkItem
 from workflows.states import BEFORE_SENDING, ENDED, OPEN_ITEM_STATES, STUCK_ITEM_STATES, JobState
 
 PATH = (
@@ -145,7 +146,7 @@ def fates(job: Job) -> list[Fate]:
         WorkItem.objects.filter(
             job=job, state__in=[s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)]
         )
-        .exclude(stage__kind=StageKind.MACHINE)
+        .exclude(stage__kind__in=NOT_STEPS)
         .count()
     )
     found: dict[FateWord, list[FateOf]] = defaultdict(list)

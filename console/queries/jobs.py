@@ -18,6 +18,7 @@ from dispatch.models import Operation
 from web.times import left_words, stamp_words
 from web.vocabulary import sign_of
 from workflows.costs.spent import NOTHING, Spent, uses_of
+from workflows.kinds import NOT_STEPS
 from workflows.models import Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, ItemState, JobState
 
@@ -182,7 +183,7 @@ def _at_steps(ids: Sequence[int], now: datetime) -> dict[int, str]:
         Stage.objects.filter(
             job__in=ids, closed_at__isnull=True, job__state__in=[JobState.RECEIVED, JobState.VALIDATED]
         )
-        .exclude(kind=StageKind.MACHINE)
+        .exclude(kind__in=NOT_STEPS)
         .select_related("job")
         .annotate(
             done=Subquery(_items_of(ItemState.SUCCEEDED)),

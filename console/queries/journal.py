@@ -42,6 +42,7 @@ SENTENCES = {
     "deadline.passed": "The job was not prepared by its deadline; it is held.",
     "revision.missing": "The revision of the workflow is not deployed.",
     "revision.returned": "A worker has the revision; the hold was lifted.",
+    "job.migrated": "Migrated from revision {from} to {revision}: {reason}",
     "compensation.due": "What its steps made is to be undone.",
     "compensation.blocked": "Nothing can be undone yet: {why}",
     "compensation.resumed": "Undoing goes on: the revision is deployed again.",

@@ -19,6 +19,7 @@ from console.queries.standing import Sign
 from console.queries.tabs import APART, Tab, tabs_of
 from workflows.authoring import Workflow
 from workflows.costs.spent import NOTHING, Line, Spent, StageUse, spent_by, uses_of
+from workflows.kinds import NOT_STEPS
 from workflows.models import (
     NOT_DONE_NUMBERS,
     STUCK_NUMBERS,
@@ -119,7 +120,7 @@ class Work:
 def work_of(job: Job) -> Work:
     """Stages, items and attempts of one job. Nine queries, and one more for each step that people had a hand in."""
     definition = words.definition_of(job.workflow, job.revision)
-    stages = list(Stage.objects.filter(job=job).exclude(kind=StageKind.MACHINE).order_by("ordinal", "pk"))
+    stages = list(Stage.objects.filter(job=job).exclude(kind__in=NOT_STEPS).order_by("ordinal", "pk"))
     counts = counts_of(job, stages)
     figures = _figures(job, stages)
     uses = uses_of(job.pk)

@@ -22,11 +22,15 @@ from workflows import registry, verification
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
 from workflows.models import Checkpoint, Job, JournalEntry, WorkItem
+from workflows.replaying.comparing import compare
+from workflows.replaying.folding import fold
+from workflows.replaying.rows import rows_of, snapshot
 from workflows.states import ItemState
 
-RELEASE_1, RELEASE_2, BOTH = (
+RELEASE_1, RELEASE_2, RELEASE_3, BOTH = (
     "tests.revisions.letters_1",
     "tests.revisions.letters_2",
+    "tests.revisions.letters_3",
     "tests.revisions.release_both",
 )
 
@@ -50,8 +54,9 @@ class LetterJob:
     def notes(self, *steps: str) -> list[notes.Note]:
         return [n for n in notes.read(self.folder) if n.step in steps or not steps]
 
-    def go(self) -> None:
-        (self.folder / "go").touch()
+    def go(self, name: str = "") -> None:
+        """Open the gate, for all or for one."""
+        (self.folder / f"go {name}".strip()).touch()
 
     def saved(self, stage: str) -> dict[str, str]:
         """The newest result of each of a stage's items, by key."""
@@ -76,9 +81,16 @@ class LetterJob:
         eventually(lambda: len(self.saved(stage)) >= count, seconds=40, what=f"{count} of {stage}")
 
     def wait_until_drafted(self) -> None:
-        """Its last step is saved, and its journal is whole. (No policy lets it be proposed.)"""
+        """Its last step is saved, its journal is whole, and all of it follows from that. (No policy lets it go on.)"""
         self.wait_for("propose")
         assert verification.verify_jobs(job_id=self.job_id).bad is None
+        assert self.differences() == []
+
+    def differences(self) -> list[str]:
+        """Where its rows differ from what its journal and attempts say."""
+        with snapshot(self.tenant.pk):
+            rows = rows_of(self.job_id)
+            return [str(d) for d in compare(rows, fold(rows))]
 
 
 @pytest.fixture

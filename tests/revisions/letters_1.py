@@ -41,7 +41,7 @@ def sort(ctx: Ctx, order: Order) -> Names:
 def write(ctx: Ctx, name: str, order: Order) -> Letter:
     notes.write(order.folder, revision="1", step="write", key=ctx.item_key)
     if name.endswith("?"):
-        notes.wait_at_gate(order.folder)
+        notes.wait_at_gate(order.folder, name)
     return Letter(name=name, text=f"Dear {name}")
 
 

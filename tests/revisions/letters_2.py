@@ -49,7 +49,7 @@ def sort(ctx: Ctx, order: LetterOrder) -> SortedNames:
 def compose(ctx: Ctx, name: str, order: LetterOrder) -> Page:
     notes.write(order.folder, revision="2", step="compose", key=ctx.item_key)
     if name.endswith("?"):
-        notes.wait_at_gate(order.folder)
+        notes.wait_at_gate(order.folder, name)
     return Page(name=name, body=f"Dear {name},", language=order.language)
 
 

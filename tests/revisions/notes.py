@@ -34,8 +34,9 @@ def read(folder: Path) -> list[Note]:
     return [Note(revision, step, key, int(pid)) for revision, step, key, pid in map(str.split, lines)]
 
 
-def wait_at_gate(folder: str) -> None:
-    """Until the folder has a file "go"."""
+def wait_at_gate(folder: str, name: str) -> None:
+    """Until the folder has a file "go", or one for this name."""
+    gates = [Path(folder) / "go", Path(folder) / f"go {name}"]
     deadline = time.monotonic() + LONGEST
-    while not (Path(folder) / "go").exists() and time.monotonic() < deadline:
+    while not any(gate.exists() for gate in gates) and time.monotonic() < deadline:
         threading.Event().wait(0.01)

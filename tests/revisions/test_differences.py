@@ -118,12 +118,12 @@ class NumberedPart(BaseModel):
         (
             {"part": NumberedPart},
             [
-                'step "measure": result.number is new ({"default": 0, "type": "integer"})',
+                'step "measure": result.number is new',
                 'step "measure": result.text.type was "string" and is "integer"',
             ],
         ),
-        ({"settings": {"prompt": {"tone": "warm"}}}, ['the settings: prompt is new ({"tone": "warm"})']),
-        ({"needs": Needs(share=0.8)}, ['step "measure": needs is new ({"share": 0.8})']),
+        ({"settings": {"prompt": {"tone": "warm"}}}, ["the settings: prompt is new"]),
+        ({"needs": Needs(share=0.8)}, ['step "measure": needs is new']),
         ({"approval": "others"}, ['the approval policy was "wishes" and is "others"']),
         (
             {"names": ("split", "weigh")},
@@ -135,9 +135,9 @@ class NumberedPart(BaseModel):
                 "the order of the steps was split, measure, propose and is measure, split, propose",
                 'step "measure": each is gone (was "split.parts")',
                 'step "measure": kind was "each" and is "step"',
-                'step "measure": result.length is gone (was {"type": "integer"})',
-                'step "measure": result.parts is new ({"items": {"type": "string"}, "type": "array"})',
-                'step "measure": result.text is gone (was {"type": "string"})',
+                'step "measure": result.length is gone',
+                'step "measure": result.parts is new',
+                'step "measure": result.text is gone',
                 "and 5 more",
             ],
         ),

@@ -82,7 +82,7 @@ def test_a_changed_definition_is_refused_with_what_changed_and_what_to_do(deploy
     )
     assert (
         'step "bind" is gone; step "stamp" is new; step "bind-" is new; step "write": result.salutation is new'
-        ' ({"type": "string"}); the settings: tone is new ("cold"). Give what you have changed a revision of its own'
+        '; the settings: tone is new ("cold"). Give what you have changed a revision of its own'
     ) in sentence
     assert sentence.endswith(f'say so: compatible_with=("{before[0][2][:12]}",).')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,11 +17,12 @@ from reconciliation.models import Case, CaseKind
 from reconciliation.queries import CasePage, case_page
 from tests.support import eventually
 from tests.workflows.keeping import IN_REVERSE, Keep, Kept
-from workflows import registry
+from workflows import known, registry
 from workflows.actions.undo import Undone
-from workflows.compensation import machine
+from workflows.compensation import machine, plan
 from workflows.compensation.plan import Standing
 from workflows.engine.engine import Engine
+from workflows.models import KnownRevision, Lane, Worker, WorkItem
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -178,3 +180,41 @@ def test_missing_revision_has_a_case_that_closes_when_it_is_back(
 def forget() -> None:
     registry.workflows.cache_clear()
     registry.digests.cache_clear()
+
+
+def test_undoing_is_left_to_a_worker_that_has_the_revision(engine: Engine, keep: Keep, settings: Any) -> None:
+    """Of two workers the one that lacks it meets the job first: no case, and the other one undoes what was made."""
+    kept = keep()
+    kept.wait_until_stuck()
+    known.remember()
+    other = a_worker_that_has_all()
+    deployed, settings.COUNTERFOIL_WORKFLOWS = settings.COUNTERFOIL_WORKFLOWS, []
+    forget()
+    kept.cancel()
+    eventually(lambda: set_apart(kept), what="the machine's item in a lane of its own")
+    assert [c.kind for c in cases(kept) if c.resolved_at is None] == []
+    assert "compensation.blocked" not in kept.events()
+
+    settings.COUNTERFOIL_WORKFLOWS = deployed
+    forget()
+    kept.wait(Standing.FINISHED)
+    assert kept.took() == IN_REVERSE
+    assert Worker.objects.filter(pk=other).exists()
+
+
+def a_worker_that_has_all() -> int:
+    """Another worker, alive, that says it can run every known definition."""
+    at = timezone.now()
+    made = Worker.objects.create(
+        name="other", host="elsewhere", pid=1, slots=1, started_at=at, server_started_at=at - timedelta(days=1),
+        lease_until=at + timedelta(minutes=5), revisions=list(KnownRevision.objects.values_list("pk", flat=True)),
+    )  # fmt: skip
+    return int(made.pk)
+
+
+def set_apart(kept: Kept) -> bool:
+    with reading(kept.tenant.pk):
+        lanes = Lane.objects.filter(revision__isnull=False).values("pk")
+        return WorkItem.objects.filter(
+            job_id=kept.job_id, stage__name=plan.MACHINE, lane_id__in=lanes
+        ).exists()

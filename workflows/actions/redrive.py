@@ -12,6 +12,7 @@ from access.roles import Role
 from access.tenancy import acting
 from workflows import deadlines, hooks, journal, registry
 from workflows.compensation import plan
+from workflows.kinds import NOT_STEPS
 from workflows.locks import lock_job
 from workflows.models import Checkpoint, Job, JournalEntry, Stage, StageKind, WorkItem
 from workflows.states import ItemState, JobState
@@ -112,7 +113,7 @@ def _why_not_after_undoing(job: Job) -> str:
 def _stages_cut_short(job: Job) -> list[Stage]:
     """Stages that were not done when the job ended: those that were have a digest."""
     cut = Stage.objects.filter(job=job, closed_at__isnull=False, digest="")
-    return list(cut.exclude(kind=StageKind.MACHINE).order_by("ordinal"))
+    return list(cut.exclude(kind__in=NOT_STEPS).order_by("ordinal"))
 
 
 def _items_cancelled(stages: list[Stage]) -> list[int]:

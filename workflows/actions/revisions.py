@@ -21,10 +21,14 @@ def revision_missing(*, tenant_id: int, job_id: int, why: str, now: datetime) ->
     """
     with acting(tenant_id):
         job = lock_job(job_id)
-        if job.held_at is not None or job.state in ENDED:
+        if job.held_at is not None and job.state not in ENDED:
             return False
         pinned = known.known_for(job)
         alone = known.without_a_worker(pinned)
+        if job.state in ENDED:
+            # Nothing holds it any more; what is left to be undone asks for a person by itself, where anybody meets it.
+            apart.set_apart(job=job, known=pinned) if alone is None else apart.put_together(job=job)
+            return False
         apart.set_apart(job=job, known=pinned)
         if alone is None or alone < settings.COUNTERFOIL_REVISION_GRACE_SECONDS:
             return False

@@ -53,9 +53,9 @@ def _at(what: str, path: tuple[str, ...], before: Any, after: Any) -> Iterator[s
         for word in sorted((before.keys() | after.keys()) - {"required"}):
             inner = path if word in _QUIET else (*path, word)
             if word not in after:
-                yield f"{what}: {'.'.join(inner) or word} is gone (was {_say(before[word])})"
+                yield f"{what}: {'.'.join(inner) or word} is gone{_of(before[word], 'was ')}"
             elif word not in before:
-                yield f"{what}: {'.'.join(inner) or word} is new ({_say(after[word])})"
+                yield f"{what}: {'.'.join(inner) or word} is new{_of(after[word])}"
             else:
                 yield from _at(what, inner, before[word], after[word])
     else:
@@ -72,6 +72,11 @@ def _of_required(
     yield from (
         f"{what}: {'.'.join((*path, name))} is no longer required" for name in sorted((old - new) & both)
     )
+
+
+def _of(value: Any, word: str = "") -> str:
+    """A plain value that came or went; a shape says enough by its name."""
+    return "" if isinstance(value, dict | list) else f" ({word}{_say(value)})"
 
 
 def _say(value: Any) -> str:

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from access.roles import WORKER, Actor, ActorKind
 from access.tenancy import acting
-from workflows import hooks, journal, registry
+from workflows import hooks, journal, known, registry
 from workflows.authoring import Ctx, Workflow
 from workflows.compensation import plan as plans
 from workflows.compensation.beginning import announce
@@ -92,6 +92,8 @@ def _next(claim: Claim) -> _Undo | Done | Wait:
         try:
             definition = registry.pinned(job.workflow, job.revision, job.configuration_digest)
         except registry.RevisionMissing as missing:
+            if known.has_worker(job):
+                raise  # it is left to that one
             return _blocked(job, str(missing))
         plan = _plan(job, definition)
         item = None if plan is None else plans.left(job, plan.steps).first()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from workflows.engine import rows, sql
 from workflows.engine.connections import Connection
 from workflows.engine.outcomes import Result
+from workflows.engine.slots import kept_as
 from workflows.machines import Claim
 from workflows.models import StageKind
 from workflows.states import STUCK_ITEM_STATES, ItemState
@@ -87,7 +88,7 @@ class Aftermath:
             return claim.kind == StageKind.EACH
         elif result.state is ItemState.SUCCEEDED and claim.kind != StageKind.MACHINE:
             if claim.kind != StageKind.EACH and result.output is not None:
-                self._engine.texts.put((claim.job_id, claim.stage_name), result.output)
+                self._engine.texts.put(kept_as(claim, claim.stage_name), result.output)
             return True
         return False
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError, InterfaceError
 from pydantic import TypeAdapter, ValidationError
@@ -22,6 +22,9 @@ from workflows.claims import Claim
 from workflows.engine.traces import trace_of
 from workflows.kinds import AttemptOutcome
 from workflows.states import ItemState
+
+if TYPE_CHECKING:
+    from workflows.authoring.steps import Parameter
 
 LARGEST_OUTPUT = 10_000_000
 DEEPEST_OUTPUT = 100
@@ -69,6 +72,19 @@ class Result:
     asked: Asked | None = None
     settles: str = ""
     """How its expectation ended, where its time was up."""
+
+
+class MadeByAnOlderVersion(Permanent):
+    """What was saved under this revision is not of the type that a step takes now: trying again cannot help."""
+
+    @classmethod
+    def of(cls, parameter: Parameter, error: ValidationError) -> MadeByAnOlderVersion:
+        what = {"input": "The job's input", "element": "What this item works on"}
+        saved = what.get(parameter.source, f"What {parameter.step} saved")
+        return cls(
+            f"{saved} was made by an older version of the workflow, and is not what this step takes as"
+            f" {parameter.name}: {_first(error)}. Put the type back, or give it a revision of its own with a migration."
+        )
 
 
 class NotStorable(Permanent):

@@ -128,6 +128,7 @@ def pin(row: tuple[Any, ...], *, worker_id: int, worker_name: str) -> Pinned:
         worker_id=worker_id,
         worker_name=worker_name,
         lane_id=lane,
+        revision=revision,
         limit_name=limit_name,
         apart_for=apart,
         deaths=deaths,

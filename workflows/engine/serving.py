@@ -15,12 +15,13 @@ from django.conf import settings
 
 from workflows import known, registry
 from workflows.engine.connections import Connection
-from workflows.states import OPEN_ITEM_STATES
+from workflows.states import OPEN_ITEM_STATES, ItemState
 
 if TYPE_CHECKING:
     from workflows.engine.engine import Engine
 
 log = logging.getLogger(__name__)
+_READY = ItemState.READY.number
 _OPEN = ", ".join(str(s.number) for s in OPEN_ITEM_STATES)
 
 
@@ -40,9 +41,7 @@ class Serving:
 
     def register(self, connection: Connection, worker_id: int) -> None:
         """Write down what is loaded here, and that this worker can run it."""
-        with connection.transaction(), connection.cursor() as cursor:
-            for sentence in known.write_down(cursor, registry.workflows().values()):
-                log.error("its jobs are left to others: %s", sentence)
+        self._write_down(connection)
         self._publish(connection, worker_id)
         self._read_lanes(connection)
 
@@ -54,6 +53,7 @@ class Serving:
 
     def sweep(self, connection: Connection, worker_id: int) -> None:
         """Say again what this worker can run, and see which jobs that are held for a revision it can free."""
+        self._write_down(connection)
         self._publish(connection, worker_id)
         self._read_lanes(connection)
         for tenant_id, job_id in connection.execute(_RETURNED, [self._revisions]).fetchall():
@@ -62,6 +62,14 @@ class Serving:
         for tenant_id, job_id, workflow, revision in left:
             why = f"{workflow} revision {revision} is deployed on no worker."
             self._engine.advancer.missing_revision(tenant_id, job_id, why)
+
+    def _write_down(self, connection: Connection) -> None:
+        with connection.cursor() as cursor:
+            if known.is_written_down(cursor):
+                return
+        with connection.transaction(), connection.cursor() as cursor:
+            for sentence in known.write_down(cursor, registry.workflows().values()):
+                log.error("its jobs are left to others: %s", sentence)
 
     def _publish(self, connection: Connection, worker_id: int) -> None:
         with connection.cursor() as cursor:
@@ -92,11 +100,15 @@ WITH gone AS MATERIALIZED (
   SELECT k.id, k.workflow, k.revision, k.digest FROM workflows_knownrevision k
   WHERE k.id IN (SELECT revision_id FROM workflows_lane WHERE revision_id IS NOT NULL)
     AND {known.WITHOUT_A_WORKER} >= %s)
-SELECT j.tenant_id, j.id, j.workflow, j.revision FROM gone k
+(SELECT DISTINCT w.tenant_id, w.job_id, k.workflow, k.revision FROM gone k
+JOIN workflows_lane l ON l.revision_id = k.id
+JOIN workflows_workitem w ON w.lane_id = l.id AND w.state = {_READY} AND NOT w.limited AND w.deaths = 0 LIMIT 200)
+UNION
+(SELECT j.tenant_id, j.id, j.workflow, j.revision FROM gone k
 JOIN workflows_job j ON (j.workflow, j.revision, j.configuration_digest) = (k.workflow, k.revision, k.digest)
 WHERE j.ended_at IS NULL AND j.held_at IS NULL AND EXISTS (
   SELECT FROM workflows_workitem w JOIN workflows_lane l ON l.id = w.lane_id
   WHERE w.job_id = j.id AND w.state IN ({_OPEN}) AND l.revision_id = k.id)
-ORDER BY j.id LIMIT 200
+ORDER BY j.id LIMIT 200)
 """
-"""Jobs set apart for a revision that nobody has had for a while."""
+"""Jobs set apart for a revision that nobody has had for a while: by what is ready of them, and by the jobs."""

@@ -17,17 +17,26 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import close_old_connections
+from pydantic import ValidationError
 
 from access.outages import is_outage
 from access.tenancy import reading
-from workflows import machines, registry
+from workflows import inputs, machines, registry
 from workflows.authoring import Ctx, Usage, Workflow
 from workflows.authoring.steps import Parameter, Step
 from workflows.engine import handlers, keys, waiting
 from workflows.engine.handling import MACHINE_RETRY, PROBLEMS, problems_of, request_key
-from workflows.engine.outcomes import LONGEST_MESSAGE, Result, TooLate, encode, failed, storable
+from workflows.engine.outcomes import (
+    LONGEST_MESSAGE,
+    MadeByAnOlderVersion,
+    Result,
+    TooLate,
+    encode,
+    failed,
+    storable,
+)
 from workflows.machines import Claim, Done, Wait
-from workflows.models import AttemptOutcome, Checkpoint, Job, Stage, StageKind
+from workflows.models import AttemptOutcome, Checkpoint, Stage, StageKind
 from workflows.states import ItemState
 
 log = logging.getLogger(__name__)
@@ -220,30 +229,40 @@ def _argument(parameter: Parameter, pinned: Pinned, texts: Texts) -> Any:
     readers: dict[str, Callable[[], str]] = {
         "input": lambda: _input_text(claim, texts),
         "element": lambda: pinned.element or "null",
-        "output": lambda: output_text(claim.tenant_id, claim.job_id, parameter.step, texts),
+        "output": lambda: _output_text(claim, parameter.step, texts),
         "outputs": lambda: _outputs_text(claim, parameter.step),
     }
-    return parameter.adapter.validate_json(readers[parameter.source]())
+    text = readers[parameter.source]()
+    try:
+        return parameter.adapter.validate_json(text)
+    except ValidationError as error:
+        raise MadeByAnOlderVersion.of(parameter, error) from error
+
+
+def kept_as(claim: Claim, stage: str) -> tuple[int, str]:
+    """Under what a process keeps a text of the claim's job: a migration gives the job other texts with its revision."""
+    return claim.job_id, f"{claim.revision}/{stage}"
 
 
 def _input_text(claim: Claim, texts: Texts) -> str:
-    key = (claim.job_id, "")
+    key = kept_as(claim, "")
     text = texts.get(key)
     if text is None:
         with reading(claim.tenant_id):
-            text = Job.objects.values_list("input", flat=True).get(pk=claim.job_id)
+            text = inputs.text_of(claim.job_id)
         texts.put(key, text)
     return text
 
 
-def output_text(tenant_id: int, job_id: int, stage: str, texts: Texts) -> str:
+def _output_text(claim: Claim, stage: str, texts: Texts) -> str:
     """The saved output of a job's single step, as JSON."""
-    text = texts.get((job_id, stage))
+    key = kept_as(claim, stage)
+    text = texts.get(key)
     if text is None:
-        with reading(tenant_id):
-            rows = Checkpoint.objects.filter(item__job_id=job_id, item__stage__name=stage)
+        with reading(claim.tenant_id):
+            rows = Checkpoint.objects.filter(item__job_id=claim.job_id, item__stage__name=stage)
             text = str(rows.order_by("-version").values_list("output", flat=True)[0])
-        texts.put((job_id, stage), text)
+        texts.put(key, text)
     return text
 
 

@@ -7,9 +7,10 @@ a stage or of the job leave one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from workflows.kinds import AttemptOutcome
 from workflows.replaying.rows import Item, Line, Rows
@@ -83,6 +84,7 @@ def _apply(folded: Folded, line: Line) -> None:
         folded.revision = evidence.get("revision", folded.revision)
         folded.configuration = evidence.get("configuration", folded.configuration)
         folded.input_digest = evidence.get("input", folded.input_digest)
+        _migrate(folded, evidence)
     elif line.event in _HOLDS:
         folded.held_by = line.actor
     elif line.event in {"job.released", "revision.returned"}:
@@ -91,6 +93,16 @@ def _apply(folded: Folded, line: Line) -> None:
         folded.cancel_requested_by = line.actor
     elif line.event == "stage.closed":
         folded.stage_digests[evidence["stage"]] = evidence["checkpoints"]
+
+
+def _migrate(folded: Folded, evidence: Mapping[str, Any]) -> None:
+    """A migration gives stages other names, and those that it kept another digest where it converted them."""
+    names = {was: name for kind in ("aside", "stages") for name, was in evidence.get(kind, {}).items()}
+    renamed = {names.get(name, name): digest for name, digest in folded.stage_digests.items()}
+    digests = evidence.get("checkpoints", {})
+    folded.stage_digests = {name: digests.get(name, digest) for name, digest in renamed.items()}
+    if evidence.get("freed"):
+        folded.held_by = ""
 
 
 def _item(item: Item, lines: Iterable[Line], until: datetime | None) -> FoldedItem:
@@ -104,7 +116,7 @@ def _item(item: Item, lines: Iterable[Line], until: datetime | None) -> FoldedIt
     for _, _, line, attempt in sorted(steps, key=lambda step: step[:2]):
         if line is not None:
             limit += _granted(line)
-            kept += line.event in _CAME
+            kept += line.event in _CAME or _converts(line, item, states)
             ends_it = line.event == "stage.closed" or line.to_state in ENDED
             cut += ends_it and bool(states & OPEN)
             states = _after_line(states, line, item)
@@ -120,8 +132,15 @@ def _is_about(item: Item, line: Line) -> bool:
     if "item" in evidence:
         return bool(evidence["item"] == item.id)
     if line.event in {"stage.closed", "step.compensated"}:
-        return item.stage in (evidence.get("stage"), evidence.get("step"))
-    return line.event in {"job.redriven", "compensation.due"} or line.to_state in ENDED
+        return not item.stages.isdisjoint({evidence.get("stage"), evidence.get("step")})
+    return line.event in {"job.redriven", "job.migrated", "compensation.due"} or line.to_state in ENDED
+
+
+def _converts(line: Line, item: Item, states: States) -> bool:
+    """Whether the line tells of another version of the item's result."""
+    if line.event != "job.migrated" or states != {ItemState.SUCCEEDED}:
+        return False
+    return not item.stages.isdisjoint(line.evidence.get("converted", []))
 
 
 def _granted(line: Line) -> int:
@@ -141,8 +160,11 @@ def _after_line(states: States, line: Line, item: Item) -> States:
         return frozenset({ItemState.SUCCEEDED})
     if line.event == "stage.closed":
         return _closing(states, ItemState.SKIPPED)
+    if line.event == "job.migrated":
+        aside = not item.stages.isdisjoint(line.evidence.get("aside", {}))
+        return frozenset({ItemState.CANCELLED}) if aside and states & (OPEN | STUCK) else states
     if line.event == "job.redriven":
-        redriven = item.stage in line.evidence.get("stages", [])
+        redriven = not item.stages.isdisjoint(line.evidence.get("stages", []))
         return OPEN if redriven and states == {ItemState.CANCELLED} else states
     if line.event in {"compensation.due", "step.compensated"} and ItemState.SUCCEEDED in states:
         return frozenset({ItemState.SUCCEEDED, ItemState.COMPENSATED})

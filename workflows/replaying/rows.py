@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,6 +59,9 @@ class Item:
 
     id: int
     stage: str
+    stages: frozenset[str]
+    """The names that its stage has had: a migration may give it another."""
+
     key: str
     state: int
     attempts: int
@@ -102,13 +105,25 @@ def rows_of(job_id: int) -> Rows:
     """Within the snapshot of its tenant."""
     entries = tuple(JournalEntry.objects.filter(job_id=job_id).order_by("sequence"))
     stages = Stage.objects.filter(job_id=job_id).exclude(kind=StageKind.MACHINE)
+    lines = tuple(_line(e) for e in entries)
     return Rows(
         job=Job.objects.get(pk=job_id),
         entries=entries,
-        lines=tuple(_line(e) for e in entries),
+        lines=lines,
         stages=tuple(stages.order_by("ordinal", "pk")),
-        items=tuple(_items(job_id)),
+        items=tuple(_items(job_id, lines)),
     )
+
+
+def _names_of(stage: str, lines: Sequence[Line]) -> frozenset[str]:
+    """The names that a stage has had, the migrations told of in `lines` undone from the last to the first."""
+    names = {stage}
+    for line in reversed(lines):
+        if line.event == "job.migrated":
+            before = {**line.evidence.get("aside", {}), **line.evidence.get("stages", {})}
+            stage = before.get(stage, stage)
+            names.add(stage)
+    return frozenset(names)
 
 
 def _line(entry: JournalEntry) -> Line:
@@ -123,7 +138,8 @@ def _line(entry: JournalEntry) -> Line:
     )
 
 
-def _items(job_id: int) -> Iterator[Item]:
+def _items(job_id: int, lines: Sequence[Line]) -> Iterator[Item]:
+    names: dict[str, frozenset[str]] = {}
     tried: dict[int, list[Tried]] = {}
     for item, number, outcome, began, ended in (
         Attempt.objects.filter(item__job_id=job_id)
@@ -142,7 +158,10 @@ def _items(job_id: int) -> Iterator[Item]:
         .values_list("pk", "stage__name", "key", "state", "attempts", "attempts_limit")
         .iterator(2000)
     ):
-        yield Item(pk, stage, key, state, attempts, limit, tuple(tried.get(pk, ())), tuple(kept.get(pk, ())))
+        if stage not in names:
+            names[stage] = _names_of(stage, lines)
+        had = (tuple(tried.get(pk, ())), tuple(kept.get(pk, ())))
+        yield Item(pk, stage, names[stage], key, state, attempts, limit, *had)
 
 
 def _checkpoints(job_id: int) -> list[tuple[int, int, str, datetime, bool]]:

@@ -1,0 +1,20 @@
+"""A job's input as it is now: what was submitted, or what a migration converted it to."""
+
+from __future__ import annotations
+
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
+from workflows.models import Job, JobInput
+
+
+def text_of(job_id: int) -> str:
+    """The newest version, as JSON text. Needs the tenant's scope."""
+    later = JobInput.objects.filter(job=OuterRef("pk")).order_by("-version").values("value")[:1]
+    jobs = Job.objects.filter(pk=job_id).annotate(newest=Coalesce(Subquery(later), "input"))
+    return str(jobs.values_list("newest", flat=True).get())
+
+
+def versions_of(job_id: int) -> list[JobInput]:
+    """The later versions, oldest first."""
+    return list(JobInput.objects.filter(job_id=job_id).order_by("version"))
