@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from access.models import Tenant
 from access.tenancy import current_tenant_id
+from console.health import MAY_SEE_HEALTH
 from console.links import link
 from console.queries import counts
 from console.views.costs import MAY_SEE
@@ -33,6 +34,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
     roles = sorted(role.label for role in getattr(request, "roles", ()))
     return {
         "nav": _nav(request, tenant.slug),
+        "more": _more(request, tenant.slug),
         "roles": ", ".join(roles),
         "installation": tenant.name,
         "search_url": link("jobs", tenant.slug),
@@ -43,18 +45,30 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
 
 def _nav(request: HttpRequest, slug: str) -> list[Room]:
+    """What people come for, in the bar."""
     rooms = [
         Room("Home", link("home", slug), "h"),
         Room("Approvals", link("approvals", slug), "a", counts.approvals_awaiting() or None),
         Room("Reconcile", link("cases", slug), "r", counts.open_cases() or None),
         Room("Jobs", link("jobs", slug), "j"),
         Room("Receivers", link("receivers", slug), "v"),
-        Room("Limits", link("limits", slug), "l"),
     ]
-    if not request.roles.isdisjoint(MAY_SEE):  # type: ignore[attr-defined]
+    return _standing_in(request, rooms)
+
+
+def _more(request: HttpRequest, slug: str) -> list[Room]:
+    """What it is run by, in the menu."""
+    roles = request.roles  # type: ignore[attr-defined]
+    rooms = [Room("Limits", link("limits", slug), "l")]
+    if not roles.isdisjoint(MAY_SEE):
         rooms.append(Room("Cost", link("costs", slug), "c"))
-    here = request.path
-    home = rooms[0].url
+    if not roles.isdisjoint(MAY_SEE_HEALTH):
+        rooms.append(Room("Health", link("health", slug), "e"))
+    return _standing_in(request, rooms)
+
+
+def _standing_in(request: HttpRequest, rooms: list[Room]) -> list[Room]:
+    here, home = request.path, rooms[0].url if rooms[0].label == "Home" else ""
     return [
         Room(r.label, r.url, r.key, r.count, here == r.url if r.url == home else here.startswith(r.url))
         for r in rooms

@@ -14,6 +14,9 @@ from web.htmx import render_fragment
 from workflows import health
 from workflows.models import Worker
 
+MAY_SEE_HEALTH = (Role.OPERATOR, Role.ADMIN)
+"""What is said there is of the installation, not of one organisation."""
+
 
 @login_not_required
 def healthz(request: HttpRequest) -> JsonResponse:
@@ -38,7 +41,7 @@ def work(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": found.level, "checks": checks}, status=status)
 
 
-@tenant_page(Role.OPERATOR, Role.ADMIN)
+@tenant_page(*MAY_SEE_HEALTH)
 def page(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Every check with what to do about it, the workers, and the transactions that are in the way."""
     found = health.look()

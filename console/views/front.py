@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 
 from access.belonging import tenants_of
 from access.doors import TenantRequest, tenant_page
-from access.roles import Role
+from console.health import MAY_SEE_HEALTH
 from console.queries import costs, day, needs
 from web.htmx import render_fragment
 
@@ -31,6 +31,6 @@ def home(request: TenantRequest, slug: str) -> HttpResponseBase:
         "ended": day.ended(request.now),
         "cost": costs.last_day(request.now),
         "health": day.health(request.now),
-        "may_see_health": not request.roles.isdisjoint({Role.OPERATOR, Role.ADMIN}),
+        "may_see_health": not request.roles.isdisjoint(MAY_SEE_HEALTH),
     }
     return render_fragment(request, "console/home.html#live", context)
