@@ -33,6 +33,7 @@ class WorkflowsConfig(AppConfig):
         database_objects.register("workflows.costs", costs_sql.statements)
         reviews.connect()
         machines.register(deadlines.MACHINE, deadlines.look)
+        hooks.explains_waiting(explaining.RANK_OF_LIMITS, explaining.limit_that_is_closed)
         hooks.explains_waiting(explaining.RANK, explaining.why_it_waits)
         start.connect()
         asking.answers_by_default(providers.provider)

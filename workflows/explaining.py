@@ -9,16 +9,22 @@ from django.utils import timezone
 
 from workflows.kinds import NOT_STEPS
 from workflows.models import Job, StageKind, Worker, WorkItem
-from workflows.states import ItemState, JobState
+from workflows.states import ENDED, ItemState, JobState
 
 RANK = 60
+RANK_OF_LIMITS = 35
+
+
+def limit_that_is_closed(job: Job) -> str | None:
+    """One sentence where steps or sends of the job stand under a limit that lets nothing through now."""
+    return None if job.state in ENDED or job.held_at is not None else _limit(job)
 
 
 def why_it_waits(job: Job) -> str | None:
     """One sentence where the job's open steps explain it. At most four indexed queries."""
     if job.state not in (JobState.RECEIVED, JobState.VALIDATED) or job.held_at is not None:
         return None
-    return _limit(job) or _worker(job) or _backing_off(job)
+    return _worker(job) or _backing_off(job)
 
 
 def _limit(job: Job) -> str | None:

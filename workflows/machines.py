@@ -14,6 +14,7 @@ from django.db import connection
 from workflows.claims import MACHINE_ATTEMPTS, Claim, Done, Wait
 from workflows.kinds import StageKind
 from workflows.models import Job
+from workflows.stages import lane_of
 from workflows.states import ItemState
 
 __all__ = ["Claim", "Done", "MachineHandler", "Wait", "handler", "register", "ring"]
@@ -41,8 +42,13 @@ def ring(*, job: Job, machine: str, key: str, at: datetime | None = None) -> Non
     ring_all(job=job, machine=machine, keys=[key], at=at)
 
 
-def ring_all(*, job: Job, machine: str, keys: Sequence[str], at: datetime | None = None) -> None:
-    """`ring` for many keys, each given once, in one statement. They take turns with other work, as a fan-out's items do."""
+def ring_all(
+    *, job: Job, machine: str, keys: Sequence[str], at: datetime | None = None, limit: str = ""
+) -> None:
+    """`ring` for many keys, each given once, in one statement. They take turns with other work, as a fan-out's items do.
+
+    `limit`: they are claimed under the limit of this name, if there is one now; an item stays in the lane it has.
+    """
     assert connection.in_atomic_block
     if not keys:
         return
@@ -52,10 +58,21 @@ def ring_all(*, job: Job, machine: str, keys: Sequence[str], at: datetime | None
             " VALUES (%s, %s, %s, %s, %s, 0, now(), '') ON CONFLICT (job_id, name) DO NOTHING",
             [job.tenant_id, job.pk, machine, MACHINE_ORDINAL, StageKind.MACHINE],
         )
+        lane = lane_of(job.tenant_id, limit) if limit and _is_set(limit) else None
         cursor.execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
-                               "limit": MACHINE_ATTEMPTS})  # fmt: skip
+                               "lane": lane, "limit": MACHINE_ATTEMPTS})  # fmt: skip
         if at is None:
             cursor.execute("NOTIFY counterfoil_work")
+
+
+def _is_set(limit: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM workflows_limit WHERE name = %s)"
+            " OR EXISTS (SELECT FROM workflows_sharedlimit WHERE name = %s)",
+            [limit, limit],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def _numbers() -> dict[str, int]:
@@ -63,14 +80,19 @@ def _numbers() -> dict[str, int]:
 
 
 _RING = """
-INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, rank, state, attempts,
+INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, limited, rank, state, attempts,
   attempts_limit, claim_no, next_attempt_at)
-SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL THEN l.id ELSE -l.id END,
-  coalesce((SELECT min(rank) FROM workflows_workitem WHERE lane_id = l.id AND state = %(ready)s), 0) + k.place - 1,
+SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL THEN l.id ELSE -l.id END, l.name <> '',
+  coalesce(CASE WHEN l.name = '' THEN
+    (SELECT min(rank) FROM workflows_workitem WHERE lane_id = l.id AND state = %(ready)s AND NOT limited AND deaths = 0)
+  ELSE
+    (SELECT min(rank) FROM workflows_workitem WHERE lane_id = l.id AND state = %(ready)s AND limited AND deaths = 0)
+  END, 0) + k.place - 1,
   CASE WHEN %(at)s::timestamptz IS NULL THEN %(ready)s ELSE %(backing_off)s END, 0, %(limit)s, 0, %(at)s
 FROM workflows_job j
 JOIN workflows_stage s ON s.job_id = j.id AND s.name = %(machine)s
-JOIN workflows_lane l ON l.tenant_id = j.tenant_id AND l.name = '' AND l.revision_id IS NULL
+JOIN workflows_lane l ON l.tenant_id = j.tenant_id
+  AND CASE WHEN %(lane)s::bigint IS NULL THEN l.name = '' AND l.revision_id IS NULL ELSE l.id = %(lane)s::bigint END
 CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k(key, place)
 WHERE j.id = %(job)s
 ORDER BY k.place

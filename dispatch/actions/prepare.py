@@ -44,13 +44,16 @@ def stop_what_can_be(happened: Happened) -> None:
 
 
 def ring_open(job: Job) -> None:
-    """Ring for every operation of a locked job that has a step of its own, at that step's time."""
+    """Ring for every operation of a locked job that has a step of its own, at that step's time.
+
+    A limit called "receiver-" and the receiver's name holds for its sends and look-ups.
+    """
     due = current(job).exclude(next_step__in=(NextStep.NONE, NextStep.BLOCKED))
-    keys: dict[datetime | None, list[str]] = defaultdict(list)
-    for operation_id, at in due.values_list("pk", "next_step_at"):
-        keys[at].append(str(operation_id))
-    for at, of_that_time in keys.items():
-        machines.ring_all(job=job, machine=MACHINE, keys=of_that_time, at=at)
+    keys: dict[tuple[datetime | None, str], list[str]] = defaultdict(list)
+    for operation_id, at, receiver in due.values_list("pk", "next_step_at", "receiver__name"):
+        keys[at, receiver].append(str(operation_id))
+    for (at, receiver), theirs in keys.items():
+        machines.ring_all(job=job, machine=MACHINE, keys=theirs, at=at, limit=f"receiver-{receiver}")
 
 
 def _proposal(job: Job) -> Proposal | None:
