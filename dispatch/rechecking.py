@@ -26,5 +26,6 @@ def objections_to(claim: Claim) -> list[str]:
         item_key=claim.key,
         attempt=claim.attempt,
         request_key=f"{job.workflow}-{claim.job_id}-recheck-{claim.key}",
+        usage=claim.usage,
     )
     return [str(sentence) for handler in workflow.rechecks for sentence in handler(ctx, draft) or ()]

@@ -1,10 +1,12 @@
-"""What a process holds of a work item, and what a machine item's handler answers. Imports nothing of ours."""
+"""What a process holds of a work item, and what a machine item's handler answers. Needs no settings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+
+from workflows.authoring.usage import Usage
 
 MACHINE_ATTEMPTS = 10
 """Failures in a row (worker deaths included) after which a machine item is exhausted and a case opens."""
@@ -41,6 +43,8 @@ class Claim:
     reserved_tokens: float = 0.0
     reserved_cost: Decimal = Decimal(0)
     """What its limit was charged when it was claimed; made good when it is done."""
+    usage: Usage = field(default_factory=Usage, repr=False, compare=False)
+    """What its attempt uses: for the `Ctx` of whatever handlers of a workflow it calls."""
 
     @property
     def token(self) -> tuple[int, int]:

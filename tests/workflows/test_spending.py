@@ -17,16 +17,18 @@ from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.roles import Role
-from access.tenancy import reading
+from access.tenancy import acting, reading
 from tests.support import eventually, make_person, make_tenant
-from workflows import journal, locks
+from workflows import journal, locks, machines
 from workflows.actions.cancel import cancel_job
 from workflows.actions.submit import submit_job
+from workflows.claims import Claim, Done, Wait
 from workflows.costs import counting, currency
 from workflows.costs.spent import Line, Spent, spending, spent_by, uses_of
 from workflows.engine.connections import connect
 from workflows.engine.engine import Engine
 from workflows.models import CostBook, Job, JobSpending, Spending, SpendingReview, WorkItem
+from workflows.pricing import Used
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOON = datetime(2026, 3, 12, 12, 20, tzinfo=UTC)
@@ -203,7 +205,6 @@ def test_results_of_a_job_that_is_redriven_are_kept_again(
 def move(tenant: Tenant, job: Job, state: str, kind: str) -> None:
     """A transition with its hooks, as an action would write it."""
     from access.roles import Actor, ActorKind
-    from access.tenancy import acting
     from workflows.states import JobState
 
     with acting(tenant.pk):
@@ -356,3 +357,27 @@ def test_the_command_tells_each_organisations_costs_and_verifies_the_sums(
         call_command("cost", "--tenant", "nobody")
     with pytest.raises(CommandError, match="no day; write it as"):
         call_command("cost", "--since", "yesterday")
+
+
+def test_what_a_machine_item_and_a_step_that_then_waits_used_is_kept_work(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    """Handlers of a workflow that a machine calls (to undo, to look again at facts) record with its attempt."""
+
+    def costly(claim: Claim) -> Done | Wait:
+        claim.usage.add("large", Used(1000, 10), Decimal("0.25"), "")
+        return Done() if claim.key == "ends" else Wait()
+
+    machines.register("test-costly", costly)
+    job = make_job(tenant, submitter)
+    with acting(tenant.pk):
+        for key in ("ends", "waits"):
+            machines.ring(job=locks.lock_job(job.pk), machine="test-costly", key=key)
+
+    def told() -> list[tuple[Decimal, Decimal]]:
+        with reading(tenant.pk):
+            return [
+                (u.spent.cost, u.attempts) for u in uses_of(job.pk) if u.route == "large" and u.gave_result
+            ]
+
+    eventually(lambda: told() == [(Decimal("0.5"), 2)], what="the machine's costs")

@@ -142,6 +142,7 @@ def _undo(claim: Claim, job: Job, definition: Workflow, item: WorkItem) -> _Undo
         # The item's claim number: the same however often this is tried, another one once the item has run again.
         request_key=f"{made_with}-undo-{item.claim_no}",
         undoes=made_with,
+        usage=claim.usage,
     )
     output = saved if item.state_name is ItemState.SUCCEEDED else None
     return _Undo(definition, item.pk, item.stage.name, output, ctx)

@@ -54,7 +54,7 @@ batch AS MATERIALIZED (
 zone AS MATERIALIZED (
   SELECT id, counterfoil_zone(time_zone) AS name FROM access_tenant WHERE id IN (SELECT tenant_id FROM batch)),
 uses AS (
-  SELECT b.tenant_id, w.job_id, w.stage_id, j.workflow, {_REFUSED} AS refused, b.outcome = 'succeeded' AS gave_result,
+  SELECT b.tenant_id, w.job_id, w.stage_id, j.workflow, {_REFUSED} AS refused, b.outcome IN ('succeeded', 'waiting') AS gave_result,
     (b.ended_at AT TIME ZONE z.name)::date AS day, date_trunc('hour', b.ended_at, 'UTC') AS hour,
     r.route::text, (r.route = b.route)::int AS attempts, r.cost, r.unpriced, r.tokens_in, r.tokens_out
   FROM batch b

@@ -103,7 +103,7 @@ class Texts:
 def run(pinned: Pinned, texts: Texts) -> Result:
     """Run a claim's handler to its Result. Never raises, not even for SystemExit: a slot outlives its handlers."""
     claim = pinned.claim
-    usage = Usage()
+    usage = claim.usage
     retry = MACHINE_RETRY
     try:
         if claim.kind == StageKind.MACHINE:
@@ -176,6 +176,7 @@ def _machine(pinned: Pinned) -> Result:
         ended_at=pinned.now(),
         wait_until=wait,
         reset_attempts=True,
+        usage=pinned.claim.usage,
     )
 
 
