@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import TypeVar
 
 from django.db import DatabaseError, InterfaceError, connection
-from django.utils import timezone
 
 from access.outages import is_outage
 from access.roles import Actor, ActorKind
@@ -30,6 +29,7 @@ from dispatch.rechecking import objections_to
 from dispatch.secrets import SecretMissing
 from dispatch.states import NextStep, OperationState
 from dispatch.wire import Exchange, exchange
+from workflows import clock
 from workflows.locks import lock_job
 from workflows.machines import Claim, Done, Wait
 from workflows.models import Job, Worker
@@ -51,7 +51,7 @@ class _Todo:
 
 def run(claim: Claim) -> Done | Wait:
     """Take the operation one step further; the engine's handler. Never sends without a fresh, committed mark."""
-    now = timezone.now()
+    now = clock.now()
     actor = Actor(ActorKind.WORKER, claim.worker_name)
     todo = _take_up(claim, actor, now)
     if todo.step is NextStep.NONE:
@@ -81,7 +81,7 @@ def _send(claim: Claim, todo: _Todo, actor: Actor, now: datetime) -> NotOpened |
 
 def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> None:
     """Close the submission by what was seen. A database that is away is asked again for a while; a repeat is harmless."""
-    now = timezone.now()
+    now = clock.now()
     action = opened.contract.action_of(opened.method, opened.path)
     if action is None:
         reading = Reading(Outcome.UNKNOWN, "the contract does not name this request")
@@ -209,4 +209,4 @@ def _what_next(claim: Claim) -> Done | Wait:
         return Done()
     if operation.next_step in ("", NextStep.BLOCKED) and operation.next_step_at is None:
         return Wait()
-    return Wait(operation.next_step_at or timezone.now())
+    return Wait(operation.next_step_at or clock.now())

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from access.roles import WORKER
 from access.tenancy import acting
-from workflows import items, journal, machines
+from workflows import clock, items, journal, machines
 from workflows.claims import Claim, Done, Wait
 from workflows.locks import lock_job
 from workflows.models import Job
@@ -38,7 +38,7 @@ def look(claim: Claim) -> Done | Wait:
         told = f"its deadline of {timezone.localtime(job.deadline_at):%d %B %Y %H:%M} passed"
         if job.held_at is None:
             Job.objects.filter(pk=job.pk).update(
-                held_at=timezone.now(), held_by=WORKER.name, hold_reason=told, deadline_at=None
+                held_at=clock.now(), held_by=WORKER.name, hold_reason=told, deadline_at=None
             )
             items.set_held(job=job, held=True)
         else:

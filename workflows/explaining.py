@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import connection
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from workflows.kinds import NOT_STEPS
@@ -43,10 +44,7 @@ def _limit(job: Job) -> str | None:
 
 def _worker(job: Job) -> str | None:
     ready = WorkItem.objects.filter(job=job, state=ItemState.READY.number)
-    if (
-        not ready.exists()
-        or Worker.objects.filter(ended_at__isnull=True, lease_until__gt=timezone.now()).exists()
-    ):
+    if not ready.exists() or Worker.objects.filter(ended_at__isnull=True, lease_until__gt=Now()).exists():
         return None
     return "no worker is running"
 

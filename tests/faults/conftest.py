@@ -109,19 +109,19 @@ def _own_workflows(settings: Any) -> Iterator[None]:
 
 @pytest.fixture
 def acting_job(transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., ActingJob]]:
-    """Submits a job: `acting_job("fine", "hang")`, one item an act."""
+    """Submits a job: `acting_job("fine", "gated")`, one item an act; `hasty` ones may take a second and a half."""
     tenant = make_tenant()
     person = Person.objects.create(username=f"sub.{tenant.slug}")
     with acting(tenant.pk):
         Membership.objects.create(tenant=tenant, person=person, role=Role.SUBMITTER)
     made: list[ActingJob] = []
 
-    def submit(*acts: str) -> ActingJob:
+    def submit(*acts: str, hasty: bool = False) -> ActingJob:
         folder = tmp_path / f"job-{len(made)}"
         folder.mkdir()
         submitted = submit_job(
             tenant_id=tenant.pk,
-            workflow="test-misbehaving",
+            workflow="test-hasty" if hasty else "test-patient",
             value={"folder": str(folder), "acts": list(acts)},
             submission_key=secrets.token_hex(8),
             person_id=person.pk,

@@ -1,4 +1,4 @@
-"""A workflow whose items do to their worker what their input says, once or each time they are tried."""
+"""Two workflows whose items do to their worker what their input says; one gives them little time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 from django.db import connection, transaction
 from pydantic import BaseModel, Field
 
-from workflows.authoring import Ctx, OperationDraft, ProposalDraft, Retry, Workflow
+from workflows.authoring import Ctx, OperationDraft, ProposalDraft, Retry, Retryable, Workflow
 
 TIMEOUT = 1.5
 LONGEST = 120.0
@@ -51,34 +51,35 @@ class Counted(BaseModel):
     count: int
 
 
-misbehaving = Workflow("test-misbehaving", revision="1", input=Acts, title="Misbehaving")
+def _workflow(name: str, timeout: float) -> Workflow:
+    made = Workflow(name, revision="1", input=Acts, title="Misbehaving")
+
+    @made.step()
+    def split(ctx: Ctx, acts: Acts) -> ActsOut:
+        return ActsOut(parts=[Act(number=n, act=a) for n, a in enumerate(acts.acts, start=1)])
+
+    @made.step(each=split.parts, retry=Retry(attempts=3, first_wait=0.01, longest_wait=0.05, timeout=timeout))
+    def act(ctx: Ctx, part: Act, acts: Acts) -> Said:
+        folder = Path(acts.folder)
+        note(folder, f"{part.number} {ctx.attempt} {os.getpid()} {part.act}")
+        return Said(said=ACTS[part.act](Here(folder, ctx)), pid=os.getpid(), attempt=ctx.attempt)
+
+    @made.step()
+    def count(ctx: Ctx, said: list[Said]) -> Counted:
+        return Counted(count=len(said))
+
+    @made.propose(approval="test-misbehaving")
+    def propose(ctx: Ctx, counted: Counted) -> ProposalDraft:
+        operation = OperationDraft(
+            receiver="none", action="none", record="R-1", title="None", body={"count": counted.count}
+        )
+        return ProposalDraft(title="None", operations=(operation,))
+
+    return made
 
 
-@misbehaving.step()
-def split(ctx: Ctx, acts: Acts) -> ActsOut:
-    return ActsOut(parts=[Act(number=n, act=a) for n, a in enumerate(acts.acts, start=1)])
-
-
-@misbehaving.step(
-    each=split.parts, retry=Retry(attempts=3, first_wait=0.01, longest_wait=0.05, timeout=TIMEOUT)
-)
-def act(ctx: Ctx, part: Act, acts: Acts) -> Said:
-    folder = Path(acts.folder)
-    note(folder, f"{part.number} {ctx.attempt} {os.getpid()} {part.act}")
-    return Said(said=ACTS[part.act](Here(folder, ctx)), pid=os.getpid(), attempt=ctx.attempt)
-
-
-@misbehaving.step()
-def count(ctx: Ctx, said: list[Said]) -> Counted:
-    return Counted(count=len(said))
-
-
-@misbehaving.propose(approval="test-misbehaving")
-def propose(ctx: Ctx, counted: Counted) -> ProposalDraft:
-    operation = OperationDraft(
-        receiver="none", action="none", record="R-1", title="None", body={"count": counted.count}
-    )
-    return ProposalDraft(title="None", operations=(operation,))
+hasty = _workflow("test-hasty", timeout=TIMEOUT)
+patient = _workflow("test-patient", timeout=LONGEST)
 
 
 class Here:
@@ -123,6 +124,19 @@ def _fine(here: Here) -> Any:
 def _gated(here: Here) -> Any:
     here.wait()
     return "fine"
+
+
+@_an_act
+def _later(here: Here) -> Any:
+    """Its first try asks for two seconds."""
+    if here.attempt == 1:
+        raise Retryable("not now", retry_after=2)
+    return "later"
+
+
+@_an_act
+def _read_the_clock(here: Here) -> Any:
+    return time.time()
 
 
 # --- time -------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def test_handler_that_hangs_is_left_behind_and_its_late_answer_is_not_used(
 ) -> None:
     """One slot of two hangs; its attempt ends at the time limit, and the next one runs beside it in the same process."""
     cluster(slots=2)
-    job = acting_job("hang-once", "fine")
+    job = acting_job("hang-once", "fine", hasty=True)
     job.settled(DONE, DONE)
     assert job.said() == {1: 2, 2: "fine"}
     assert job.outcomes(1) == {"timed out": 1, "succeeded": 1}
@@ -45,7 +45,7 @@ def test_handlers_that_hang_in_every_slot_cost_the_process_and_not_the_work(
 ) -> None:
     """Two slots; the second time that both hang, as many are left behind as there are slots."""
     started = cluster(slots=2)
-    job = acting_job("hang", "hang", "fine", "fine")
+    job = acting_job("hang", "hang", "fine", "fine", hasty=True)
     job.settled(EXHAUSTED, EXHAUSTED, DONE, DONE)
     assert job.outcomes() == {"timed out": 6, "succeeded": 2}
     assert "2 handlers outstayed their time and still run" in started.log_text

@@ -18,11 +18,10 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from access.roles import WORKER, Actor, ActorKind
 from access.tenancy import acting
-from workflows import hooks, journal, known, registry
+from workflows import clock, hooks, journal, known, registry
 from workflows.authoring import Ctx, Workflow
 from workflows.compensation import plan as plans
 from workflows.compensation.beginning import announce
@@ -67,11 +66,11 @@ def run(claim: Claim) -> Done | Wait:
                 raise
             # Tries in a row are counted; between this one and the last, something was undone.
             log.info("undoing %s failed; it is tried again", task.ctx.request_key, exc_info=True)
-            return Wait(timezone.now() + SOON)
+            return Wait(clock.now() + SOON)
         _record(claim, task)
         undone += 1
         if time.monotonic() >= until:
-            return Wait(timezone.now())
+            return Wait(clock.now())
 
 
 def _call(task: _Undo) -> None:
@@ -120,12 +119,12 @@ def _plan(job: Job, definition: Workflow) -> Plan | None:
 def _blocked(job: Job, why: str) -> Wait:
     if not plans.is_blocked(job):
         journal.record(job=job, event="compensation.blocked", actor=WORKER, evidence={"why": why})
-    return Wait(timezone.now() + LOOK_AGAIN)
+    return Wait(clock.now() + LOOK_AGAIN)
 
 
 def _look_again(job: Job) -> Wait:
     """A handler that ran when the job ended may still run. Look again, the less often the longer it takes."""
-    now = timezone.now()
+    now = clock.now()
     waited = (now - job.ended_at).total_seconds() if job.ended_at else 0.0
     return Wait(now + timedelta(seconds=min(max(waited / 4, 0.5), LONGEST_LOOK)))
 

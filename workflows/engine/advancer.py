@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from django.db import close_old_connections, connection
-from django.utils import timezone
 
-from workflows import registry
+from workflows import clock, registry
 from workflows.actions import advance, begin_waits, revisions
 from workflows.errands import Errand
 
@@ -77,7 +76,7 @@ class Advancer:
 
     def _advance(self, tenant_id: int, job_id: int) -> None:
         try:
-            advance.advance_job(tenant_id=tenant_id, job_id=job_id, now=timezone.now())
+            advance.advance_job(tenant_id=tenant_id, job_id=job_id, now=clock.now())
         except registry.RevisionMissing as missing:
             self._missing(tenant_id, job_id, str(missing))
 
@@ -92,18 +91,16 @@ class Advancer:
             self.errand(errand, tenant_id, errand_id)
 
     def _missing(self, tenant_id: int, job_id: int, why: str) -> None:
-        revisions.revision_missing(tenant_id=tenant_id, job_id=job_id, why=why, now=timezone.now())
+        revisions.revision_missing(tenant_id=tenant_id, job_id=job_id, why=why, now=clock.now())
         self._engine.serving.look_soon()
 
 
 def _report(tenant_id: int, item_id: int) -> None:
-    advance.report_stopped(tenant_id=tenant_id, item_id=item_id, now=timezone.now())
+    advance.report_stopped(tenant_id=tenant_id, item_id=item_id, now=clock.now())
 
 
 def _begin_waits(tenant_id: int, job_id: int) -> None:
-    while (
-        begin_waits.begin_waits(tenant_id=tenant_id, job_id=job_id, now=timezone.now()) == begin_waits.BATCH
-    ):
+    while begin_waits.begin_waits(tenant_id=tenant_id, job_id=job_id, now=clock.now()) == begin_waits.BATCH:
         pass
 
 

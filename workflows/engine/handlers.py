@@ -54,6 +54,19 @@ def patiently(read: Callable[[], T]) -> T:
         time.sleep(moment())
 
 
+def database_answers() -> bool:
+    """Whether our own database serves this thread now; another's outage is not ours."""
+    close_old_connections()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Exception as error:
+        if not is_outage(error):
+            raise
+        return False
+    return True
+
+
 def moment() -> float:
     """Seconds until somebody whom an outage stopped looks again; not everybody in the same instant."""
     return random.SystemRandom().uniform(0.1, 1.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from workflows import errands
+from workflows import clock, errands
 from workflows.engine import sweeps_sql as sql
 from workflows.engine.connections import Connection, connect
 
@@ -37,12 +37,12 @@ GRACE_SECONDS = 3.0
 _REGISTER = """
 INSERT INTO workflows_worker (name, host, pid, slots, started_at, server_started_at, lease_until, ended_why)
 VALUES (%s, %s, %s, %s, clock_timestamp(), pg_postmaster_start_time(), clock_timestamp() + %s * interval '1 s', '')
-RETURNING id
+RETURNING id, clock_timestamp()
 """
 _RENEW = """
 UPDATE workflows_worker SET lease_until = clock_timestamp() + %s * interval '1 s',
   swept_at = coalesce(clock_timestamp() - %s * interval '1 s', swept_at)
-WHERE id = %s AND ended_at IS NULL RETURNING 1
+WHERE id = %s AND ended_at IS NULL RETURNING clock_timestamp()
 """
 _SUSPECTS = """
 SELECT w.id, w.lease_until <= clock_timestamp(),
@@ -83,6 +83,7 @@ class Liveness:
         ).fetchone()
         assert row is not None
         worker_id = int(row[0])
+        clock.learnt(row[1])
         connection.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, worker_id])
         connection.execute("LISTEN counterfoil_work")
         self._engine.serving.register(connection, worker_id)
@@ -147,9 +148,11 @@ class Liveness:
     def _renew(self, connection: Connection, now: float) -> None:
         lease = self._engine.lease_seconds
         swept_ago = now - self._swept if self._swept else None
-        if connection.execute(_RENEW, [lease, swept_ago, self._engine.worker_id]).fetchone() is None:
+        row = connection.execute(_RENEW, [lease, swept_ago, self._engine.worker_id]).fetchone()
+        if row is None:
             self.start_anew()
             return
+        clock.learnt(row[0])
         self._renewed, self.lease_ends = now, now + lease
         self._engine.committer.wake()
 

@@ -160,7 +160,7 @@ def _machine(pinned: Pinned) -> Result:
     try:
         answer = machines.handler(pinned.claim.stage_name)(pinned.claim)
     except Exception as error:
-        if not is_outage(error):
+        if not is_outage(error) or handlers.database_answers():
             raise
         away = released(pinned, error_class="NoDatabase", message=storable(str(error))[:LONGEST_MESSAGE])
         return replace(away, state=ItemState.BACKING_OFF, wait_seconds=handlers.moment())
