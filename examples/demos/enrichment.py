@@ -31,6 +31,8 @@ WORKERS, SLOTS = 2, 4
 RECORDS, REFUSED_AT, KILLED_AT = 500, 320, 250
 RETRY_AFTER = 12
 ANSWER_SECONDS = 4.0
+LONGEST_WAIT = 240.0
+"""Seconds: 500 of anything take their time on a machine that has other things to do."""
 ASKED = ("read-entry", "look-up", "rate")
 Row = tuple[int, str, str, datetime]
 
@@ -68,12 +70,12 @@ def play(on: Installation, *, contract: str) -> dict[str, Any]:
     )
     on.teller.step(f"{job.label} submitted: {RECORDS} vendors, a model and two APIs each")
     redeployed = _redeploy_in_the_backoff(on, job, refused)
-    on.wait_for_state(job.pk, JobState.AWAITING_APPROVAL)
+    on.wait_for_state(job.pk, JobState.AWAITING_APPROVAL, seconds=LONGEST_WAIT)
     asked = _asked(on, job, names, refused, redeployed)
     _approve(on, job)
     killed = _kill_in_the_writes(on, job, contract)
     goal = JobState.NEEDS_RECONCILIATION if contract == "neither" else JobState.CONFIRMED
-    on.wait_for_state(job.pk, goal)
+    on.wait_for_state(job.pk, goal, seconds=LONGEST_WAIT)
     on.teller.step(f"{job.label} is {goal}")
     return {**asked, **killed, **_written(on, job, contract, goal)}
 
@@ -92,7 +94,7 @@ def _redeploy_in_the_backoff(on: Installation, job: Job, refused: str) -> dict[s
         on.teller.progress(f"{done} of {RECORDS} vendors rated")
         return refused
 
-    on.wait(backs_off, what=f"vendor {REFUSED_AT} waiting for its Retry-After")
+    on.wait(backs_off, seconds=LONGEST_WAIT, what=f"vendor {REFUSED_AT} waiting for its Retry-After")
     on.teller.step(f"The rating API has refused vendor {REFUSED_AT}: its limit is closed for that long")
     newest = on.newest_worker()
     took = on.cluster.stop()
@@ -208,7 +210,7 @@ def _kill_in_the_writes(on: Installation, job: Job, contract: str) -> dict[str, 
         on.teller.progress(f"{done} of {RECORDS} written")
         return bool(on.erp.effects(record=record))
 
-    on.wait(applied, what=f"an effect on {record} at the receiver")
+    on.wait(applied, seconds=LONGEST_WAIT, what=f"an effect on {record} at the receiver")
     with reading(on.tenant_id):
         operation = Operation.objects.get(job=job, record=record)
     worker = worker_at_work_on(tenant_id=on.tenant_id, job_id=job.pk, key=str(operation.pk))

@@ -44,7 +44,7 @@ from workflows.models import STUCK_NUMBERS, Attempt, Job
 from workflows.states import JobState
 
 T = TypeVar("T")
-LOOK_EVERY, SHORT_WAIT, LOOK_LATER_EVERY = 0.02, 2.0, 0.1
+LOOK_EVERY, SHORT_WAIT, LOOK_LATER_EVERY = 0.02, 2.0, 0.25
 """Seconds: what comes soon is seen at once, and what takes long is not slowed down by looking."""
 LONGEST_WAIT = 90.0
 """Seconds: far more than a calm machine needs. What has stopped for good is told at once."""
