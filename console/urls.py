@@ -3,7 +3,7 @@
 from django.urls import URLPattern, path
 
 from console import health
-from console.views import changing, correcting, costs, front, job, jobs, limits, receivers, submit
+from console.views import changing, correcting, costs, front, job, jobs, limits, migrating, receivers, submit
 
 urlpatterns: list[URLPattern] = [
     path("", front.front, name="front"),
@@ -29,6 +29,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("t/<slug:slug>/jobs/<int:job_id>/steps/<int:stage_id>/", job.stage, name="stage"),
     path("t/<slug:slug>/jobs/<int:job_id>/redrive/", changing.redrive, name="job-redrive"),
+    path("t/<slug:slug>/jobs/<int:job_id>/migrate/", migrating.migrate, name="job-migrate"),
     path("t/<slug:slug>/jobs/<int:job_id>/files/<str:digest>/", job.job_file, name="job-file"),
     path("t/<slug:slug>/jobs/<int:job_id>/input.json", job.job_input, name="job-input"),
     path("t/<slug:slug>/jobs/<int:job_id>/journal/", job.journal_page, name="job-journal"),

@@ -241,6 +241,7 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.SKIP: ("Skip…", ""),
     _V.REPROPOSE: ("Propose…", "p"),
     _V.RELEASE: ("Lift…", "h"),
+    _V.MIGRATE: ("Migrate…", ""),
     _V.GO_ON: ("Go on…", ""),
     _V.RECORD_OUTCOME: ("Record…", "o"),
     _V.RECORD_UNDONE: ("Record…", "o"),
@@ -253,5 +254,6 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
 URL_OF: dict[VerbName, str] = {
     _V.LOOK_UP: "case-look-up",
     _V.CORRECT: "item-correct",
+    _V.MIGRATE: "job-migrate",
     **{a.verb: a.url_name for a in ASKS if a.verb is not None},
 }

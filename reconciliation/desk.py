@@ -142,14 +142,16 @@ def ladder(page: CasePage, slug: str) -> list[Rung]:
             *BUTTONS[v.name],
             url=_url_of(v, page, slug),
             first=v.name is first,
-            dialog=v.name is not VerbName.CORRECT,
+            dialog=v.name not in (VerbName.CORRECT, VerbName.MIGRATE),
         )
         for v in page.verbs
     ]
 
 
 def _url_of(verb: Verb, page: CasePage, slug: str) -> str:
-    """A correction has a page of its own, beside what the step was given: too much for a dialog."""
+    """A correction has a page of its own, beside what the step was given, and so has a migration: too much for a dialog."""
+    if verb.name is VerbName.MIGRATE:
+        return link(URL_OF[verb.name], slug, page.job_id)
     if verb.name is VerbName.CORRECT:
         return link(URL_OF[verb.name], slug, page.job_id, page.item_id) if page.item_id else ""
     return reverse(URL_OF[verb.name], args=(slug, page.case_id))

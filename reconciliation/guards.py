@@ -190,6 +190,11 @@ def release(s: Situation) -> str:
     return "" if s.job.held_at is not None else f"{s.job.label} is not held (any more)."
 
 
+def migrate(s: Situation) -> str:
+    """A revision that leads on, and a job that has no proposal yet."""
+    return s.why_not_migrate
+
+
 def nothing(s: Situation) -> str:
     """Nothing stands in the way."""
     return ""

@@ -27,6 +27,7 @@ class VerbName(StrEnum):
     SKIP = "skip"
     REPROPOSE = "repropose"
     RELEASE = "release hold"
+    MIGRATE = "migrate"
     GO_ON = "go on"
     RECORD_OUTCOME = "record outcome"
     RECORD_UNDONE = "record undone"
@@ -86,7 +87,9 @@ KINDS: dict[CaseKind, Terms] = {
     ),
     CaseKind.RETRY_EXHAUSTED: Terms(_hours(8), _STUCK, queue=Queue.EXHAUSTED),
     CaseKind.PERMANENT_ERROR: Terms(_hours(8), _CANNOT_SUCCEED),
-    CaseKind.REVISION_MISSING: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
+    CaseKind.REVISION_MISSING: Terms(
+        _hours(4), (_V.RELEASE, _V.MIGRATE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD
+    ),
     CaseKind.DEADLINE_PASSED: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),

@@ -20,9 +20,10 @@ from dispatch.locks import database_clock
 from dispatch.models import Observation, Operation, ReceiverContract, Submission
 from dispatch.outcomes import safe_until
 from dispatch.states import OperationState
-from reconciliation.models import Case, Evidence, EvidenceKind, ResolutionRequest
+from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
 from reconciliation.reviewing import operations_of
 from workflows import known
+from workflows.migrating.planning import targets_of, why_not
 from workflows.models import HeldFor, Job, Worker, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
 
@@ -110,6 +111,9 @@ class Situation:
     without_revision: bool
     """Whether the job is held for a revision that no worker has."""
 
+    why_not_migrate: str
+    """Why it cannot be taken to another revision, in a sentence, or nothing. Of a missing revision's case only."""
+
     unreachable: bool
     """Whether one of those waits behind an operation that stopped, so that it could never be its turn."""
 
@@ -147,9 +151,17 @@ def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situ
         statements=tuple(statements.order_by("pk")),
         unsent=tuple(o for o in siblings if o.state == OperationState.PREPARED),
         without_revision=job.held_for == HeldFor.REVISION and not known.has_worker(job),
+        why_not_migrate=_why_not_migrate(job) if case.kind == CaseKind.REVISION_MISSING else "",
         unreachable=_unreachable(siblings),
         clock=database_clock(),
     )
+
+
+def _why_not_migrate(job: Job) -> str:
+    targets = targets_of(job)
+    if not targets:
+        return f"No revision that is loaded here says how jobs of revision {job.revision} go on under it."
+    return why_not(job, targets[0])
 
 
 def _unreachable(operations: list[Operation]) -> bool:

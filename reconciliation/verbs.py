@@ -167,6 +167,12 @@ RULES: dict[VerbName, _Rule] = {
         "Lift the hold", _says("Lets workers claim the job again, where one of them has its revision."), guards.release,
         _never,
     ),
+    VerbName.MIGRATE: _Rule(
+        "Migrate to another revision",
+        _says("Takes the job to a revision that says how it goes on. Shows first what becomes of each step."),
+        guards.migrate,
+        _never,
+    ),
     VerbName.RECORD_OUTCOME: _Rule("Record the outcome", _by_kind, guards.nothing, _never),
     VerbName.RECORD_UNDONE: _Rule(
         "Record how it was undone",

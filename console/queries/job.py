@@ -10,7 +10,7 @@ from access.roles import Role
 from approvals.models import Proposal
 from console import words
 from console.queries.standing import Sign, cause_words, sign_of_job, with_standing
-from console.words import several
+from console.words import in_words, several
 from dispatch import fates as dispatch_fates
 from dispatch.fates import Fate as FateWord
 from dispatch.fates import FateOf
@@ -18,9 +18,10 @@ from workflows import hooks
 from workflows.actions.cancel import AlreadyEnded
 from workflows.actions.redrive import why_not_redrive
 from workflows.compensation.plan import steps_to_undo
-from workflows.kinds import NOT_STEPS
+from workflows.kinds import NOT_STEPS, StageKind
 from workflows.locks import NoSuchJob
-from workflows.models import Job, JournalEntry, WorkItem
+from workflows.migrating.planning import MIGRATABLE, targets_of
+from workflows.models import Job, JournalEntry, Stage, WorkItem
 from workflows.states import BEFORE_SENDING, ENDED, OPEN_ITEM_STATES, STUCK_ITEM_STATES, JobState
 
 PATH = (
@@ -69,6 +70,19 @@ class Redriving:
     """`why_not` is empty where the job can be redriven."""
 
     why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """The items of one step of an earlier revision that a migration did not keep."""
+
+    stage_id: int
+    step: str
+    revision: str
+
+    @property
+    def title(self) -> str:
+        return in_words(self.step)
 
 
 def job_of(job_id: int) -> Job:
@@ -207,6 +221,17 @@ def redriving(job: Job, roles: frozenset[Role]) -> Redriving | None:
     if job.state != JobState.FAILED or Role.OPERATOR not in roles:
         return None
     return Redriving(why_not_redrive(job))
+
+
+def may_migrate(job: Job, roles: frozenset[Role]) -> bool:
+    """Whether an operator can take the job to another revision, as far as the job and what is loaded here say."""
+    return Role.OPERATOR in roles and job.state in MIGRATABLE and bool(targets_of(job))
+
+
+def set_aside(job: Job) -> list[SetAside]:
+    """What migrations did not keep, by step and revision, oldest first. One query."""
+    stages = Stage.objects.filter(job=job, kind=StageKind.SET_ASIDE).order_by("pk")
+    return [SetAside(s.pk, *s.name.rsplit("@", 1)) for s in stages]
 
 
 def refuse_ended(job: Job) -> None:

@@ -20,6 +20,7 @@ from console.queries.standing import sign_of_job
 from console.queries.undoing import undoing_of
 from web.downloads import download
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
+from workflows import inputs
 from workflows.files import file_of, files_of
 from workflows.journal import refusal_of_input
 from workflows.models import Job
@@ -64,6 +65,9 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "may_hold": queries.may_hold(request.roles) and found.state not in ENDED,
         "may_cancel": queries.may_cancel(found, request.roles, request.person.pk),
         "redriving": queries.redriving(found, request.roles),
+        "may_migrate": queries.may_migrate(found, request.roles),
+        "aside": queries.set_aside(found),
+        "inputs": inputs.versions_of(found.pk),
         "cancel_is_final": found.state not in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION),
         "journal": journal.latest(found),
     }
@@ -179,6 +183,10 @@ def job_file(request: TenantRequest, slug: str, job_id: int, digest: str) -> Htt
 
 @tenant_page()
 def job_input(request: TenantRequest, slug: str, job_id: int) -> HttpResponse:
-    """The input exactly as it was accepted, whose SHA-256 is the input digest."""
+    """The input exactly as it was accepted, whose SHA-256 is the input digest; or a later version of it."""
     found = queries.job_of(job_id)
+    version = _number(request.GET.get("version", ""), digits=4)
+    later = next((v for v in inputs.versions_of(found.pk) if v.version == version), None)
+    if later is not None:
+        return _to_be_saved(later.value, f"{found.label}-input-{version}")
     return _to_be_saved(found.input, f"{found.label}-input")

@@ -117,7 +117,7 @@ def _item(item: Item, lines: Iterable[Line], until: datetime | None) -> FoldedIt
         if line is not None:
             limit += _granted(line)
             kept += line.event in _CAME or _converts(line, item, states)
-            ends_it = line.event == "stage.closed" or line.to_state in ENDED
+            ends_it = line.event == "stage.closed" or line.to_state in ENDED or _sets_aside(line, item)
             cut += ends_it and bool(states & OPEN)
             states = _after_line(states, line, item)
         if attempt is not None:
@@ -143,6 +143,10 @@ def _converts(line: Line, item: Item, states: States) -> bool:
     return not item.stages.isdisjoint(line.evidence.get("converted", []))
 
 
+def _sets_aside(line: Line, item: Item) -> bool:
+    return line.event == "job.migrated" and not item.stages.isdisjoint(line.evidence.get("aside", {}))
+
+
 def _granted(line: Line) -> int:
     return int(line.evidence["attempts"]) if line.event in _GIVES_ATTEMPTS else 0
 
@@ -160,9 +164,8 @@ def _after_line(states: States, line: Line, item: Item) -> States:
         return frozenset({ItemState.SUCCEEDED})
     if line.event == "stage.closed":
         return _closing(states, ItemState.SKIPPED)
-    if line.event == "job.migrated":
-        aside = not item.stages.isdisjoint(line.evidence.get("aside", {}))
-        return frozenset({ItemState.CANCELLED}) if aside and states & (OPEN | STUCK) else states
+    if _sets_aside(line, item):
+        return frozenset({ItemState.CANCELLED}) if states & (OPEN | STUCK) else states
     if line.event == "job.redriven":
         redriven = not item.stages.isdisjoint(line.evidence.get("stages", []))
         return OPEN if redriven and states == {ItemState.CANCELLED} else states
