@@ -29,6 +29,8 @@ from workflows.actions.submit import submit_job
 from workflows.corrections import InvalidCorrection, NothingCorrected
 from workflows.engine.engine import Engine
 from workflows.models import Attempt, Checkpoint, ItemInput, Job, JournalEntry, Stage, WorkItem
+from workflows.replaying import comparing, rows
+from workflows.replaying.folding import fold
 from workflows.states import ItemState
 from workflows.stopped import ChangedMeanwhile
 
@@ -107,6 +109,13 @@ def given_up(tenant: Tenant, job_id: int, operator: Person) -> None:
     fail_job(tenant_id=tenant.pk, job_id=job_id, person_id=operator.pk, reason="enough", now=timezone.now())
 
 
+def folds(tenant: Tenant, job_id: int) -> None:
+    """The journal and the attempts say the same as the rows do."""
+    with rows.snapshot(tenant.pk):
+        found = rows.rows_of(job_id)
+        assert comparing.compare(found, fold(found)) == []
+
+
 def by(person: Person, tenant: Tenant, **values: Any) -> dict[str, Any]:
     """What every action here is called with."""
     given = {"attempts": 2, "reason": "it is right now", "now": timezone.now(), **values}
@@ -128,6 +137,7 @@ def test_granted_attempts_begin_the_elapsed_time_anew_and_forget_all_deaths_but_
     again = item(tenant, job_id, "read")
     assert (again.state_name, again.deaths, again.first_started_at) == (ItemState.READY, 1, None)
     assert (again.attempts_limit, again.claim_no) == (found.attempts + 2, found.claim_no)
+    folds(tenant, job_id)
 
 
 def test_a_corrected_element_is_a_new_version_and_the_old_one_is_kept(
@@ -159,6 +169,7 @@ def test_a_corrected_element_is_a_new_version_and_the_old_one_is_kept(
     assert len({evidence["before"], evidence["after"]}) == 2
     assert "two" not in told.evidence
     assert saved(tenant, job_id)[: len(before)] == before
+    folds(tenant, job_id)
 
 
 def test_a_corrected_argument_of_a_single_step_replaces_what_it_followed_from(
@@ -186,6 +197,7 @@ def test_a_second_correction_of_a_single_step_keeps_what_the_first_replaced(
     assert output(tenant, job_id, "put-together") == {"closing": "ok", "count": 2}
     with reading(tenant.pk):
         assert list(ItemInput.objects.filter(item=second).values_list("version", flat=True)) == [1, 2]
+    folds(tenant, job_id)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +303,7 @@ def test_a_skipped_item_is_left_out_of_what_later_steps_get(
         "key": "2",
         "reason": "not ours",
     }
+    folds(tenant, job_id)
 
 
 def test_a_skip_is_refused_where_the_step_or_the_item_does_not_allow_it(
@@ -353,6 +366,7 @@ def test_a_redriven_job_goes_on_from_what_was_saved(
     assert evidence == {"attempts": 2, "items": 1, "reason": "it is right now", "stages": ["read"]}
     skip_item(tenant_id=tenant.pk, item_id=found.pk, person_id=operator.pk, reason="x", now=timezone.now())
     assert output(tenant, job_id, "put-together")["count"] == 2
+    folds(tenant, job_id)
 
 
 def test_a_result_that_was_under_way_when_the_job_failed_is_stale_after_the_redrive(
@@ -485,3 +499,4 @@ def test_a_stage_that_was_done_before_the_end_is_not_opened_again(
     with reading(tenant.pk):
         now_closed = Stage.objects.filter(job_id=job_id, closed_at__isnull=False)
         assert dict(now_closed.values_list("name", "closed_at")) == closed
+    folds(tenant, job_id)

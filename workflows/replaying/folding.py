@@ -167,8 +167,7 @@ def _after_line(states: States, line: Line, item: Item) -> States:
     if _sets_aside(line, item):
         return frozenset({ItemState.CANCELLED}) if states & (OPEN | STUCK) else states
     if line.event == "job.redriven":
-        redriven = not item.stages.isdisjoint(line.evidence.get("stages", []))
-        return OPEN if redriven and states == {ItemState.CANCELLED} else states
+        return _redriven(states, not item.stages.isdisjoint(line.evidence.get("stages", [])))
     if line.event in {"compensation.due", "step.compensated"} and ItemState.SUCCEEDED in states:
         return frozenset({ItemState.SUCCEEDED, ItemState.COMPENSATED})
     if line.to_state in ENDED:
@@ -176,6 +175,13 @@ def _after_line(states: States, line: Line, item: Item) -> States:
         ended = _closing(states, ItemState.CANCELLED)
         return ended | {ItemState.CANCELLED} if states & STUCK else ended
     return states
+
+
+def _redriven(states: States, its_stage_was_open: bool) -> States:
+    """What was open at the end was cancelled and is open again; what was not there yet was not cancelled either."""
+    if its_stage_was_open:
+        return OPEN if ItemState.CANCELLED in states else states
+    return (states - {ItemState.CANCELLED}) or OPEN
 
 
 def _closing(states: States, end: ItemState) -> States:
