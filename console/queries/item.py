@@ -19,7 +19,7 @@ from console.queries.fans import name_of
 from console.queries.hands import CORRECTED, SKIPPED, Hand, hands_on
 from console.queries.steps import ItemRow, item_row
 from workflows.authoring.steps import Parameter, Step
-from workflows.models import Attempt, Checkpoint, ItemInput, Job, Stage, StageKind, WorkItem
+from workflows.models import Attempt, Checkpoint, ItemInput, Job, JobInput, Stage, StageKind, WorkItem
 from workflows.states import ItemState
 
 LONGEST_SHOWN = 50_000
@@ -219,6 +219,11 @@ def _argument(job: Job, parameter: Parameter, corrected: bool) -> Argument:
 
 
 def _job_input(job: Job) -> Text:
+    """The job's input as its steps are given it: what a migration made of it, if one did."""
+    migrated = _read(JobInput.objects.filter(job=job), "value")[:1]
+    if migrated:
+        row = migrated[0]
+        return _text(row, version=row.version, digest=row.digest, at=row.created_at)
     (row,) = _read(Job.objects.filter(pk=job.pk), "input")
     return _text(row, version=0, digest=job.input_digest, at=job.created_at)
 

@@ -14,6 +14,7 @@ from django.db.models import Case as Choice
 from access.refusals import Unprocessable
 from reconciliation.bulk.verbs import Terms
 from reconciliation.models import Bulk, Case, CaseKind
+from workflows.kinds import NOT_STEPS
 from workflows.models import Attempt, Job, StageKind, WorkItem
 from workflows.states import ENDED, STUCK_ITEM_STATES, ItemState, JobState
 
@@ -124,7 +125,7 @@ def _jobs(terms: Terms, filters: Filters, states: list[str]) -> QuerySet[Any, An
     if filters.step or filters.error:
         stopped = [*_STUCK, ItemState.CANCELLED.number] if failed else _STUCK
         items = WorkItem.objects.filter(job=OuterRef("pk"), state__in=stopped, attempts__gt=0)
-        rows = rows.filter(Exists(_narrowed(items.exclude(stage__kind=StageKind.MACHINE), filters)))
+        rows = rows.filter(Exists(_narrowed(items.exclude(stage__kind__in=NOT_STEPS), filters)))
     if filters.kind:
         cases = Case.objects.filter(job=OuterRef("pk"), kind=filters.kind)
         rows = rows.filter(Exists(cases if failed else cases.filter(resolved_at__isnull=True)))

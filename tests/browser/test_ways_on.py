@@ -71,6 +71,7 @@ def test_operator_corrects_one_item_leaves_another_out_and_the_job_goes_on(desks
     reload_until(page, page.locator("table.steps tr", has_text="Put together").get_by_text("Done"))
 
 
+@pytest.mark.long
 def test_operator_redrives_a_job_that_was_given_up(desks: Desks) -> None:
     submitter, page = desks.of(SUBMITTER), desks.of(OPERATOR)
     job = send_letter(submitter, "good", closing="broken")
@@ -89,3 +90,30 @@ def test_operator_redrives_a_job_that_was_given_up(desks: Desks) -> None:
     dialog.get_by_role("button", name="Redrive job").click()
     expect(page.locator("#messages")).to_contain_text("Redriven: 1 item goes on.")
     open_case(page, job, "Put together")
+
+
+@pytest.mark.long
+def test_operator_leaves_all_stopped_items_of_a_job_out_in_bulk(desks: Desks) -> None:
+    """Chosen from the list of what stopped, looked at, confirmed once, and done by the workers while the page looks on."""
+    submitter, page = desks.of(SUBMITTER), desks.of(OPERATOR)
+    job = send_letter(submitter, "good", "bad one", "bad two", "bad three")
+    open_case(page, job, "Read 2 of 4")
+    page.goto(job)
+    stopped = page.locator("table.steps").get_by_role("link", name="3 stopped")
+    reload_until(page, stopped)
+    stopped.click()
+    page.get_by_role("link", name="Do something with all of these").click()
+    page.get_by_label("Go on without stopped items").check()
+    page.get_by_role("button", name="See what that is").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Go on without stopped items: 3")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    page.get_by_role("button", name="Go on without stopped items (3)").click()
+    expect(page.locator(".error")).to_contain_text("Say why")
+    page.get_by_label("Reason").fill("Those pages were blank.")
+    page.get_by_role("button", name="Go on without stopped items (3)").click()
+    expect(page.locator("#messages")).to_contain_text("Confirmed.")
+    expect(page.locator("p.fig")).to_contain_text("3 of 3 items, finished")
+    expect(page.locator("nav.tabs a", has_text="Done")).to_contain_text("3")
+    page.goto(job)
+    expect(page.locator("table.steps").get_by_role("link", name="3 skipped")).to_be_visible()
