@@ -1,4 +1,4 @@
-"""The submit form of a workflow, made from its input model: labels, help and limits come from the JSON schema.
+"""Forms made from models (a workflow's input, an answer): labels, help and limits come from the JSON schema.
 
 The form only gathers: what is right and wrong is said by `submissions.check`, the same as for the API.
 """
@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
@@ -21,11 +21,11 @@ from console.words import in_words
 from workflows import submissions
 from workflows.actions.keep_file import Kept
 from workflows.authoring import Problem, Workflow
-from workflows.stopped import MOST_ATTEMPTS
 
 LONG_TEXT = 300
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _MISSING = object()
+F = TypeVar("F", bound="TypedForm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,9 @@ class Entry:
         return ".".join(self.path)
 
 
-class SubmitForm(forms.Form):
-    """Built by `form_of`. `groups` are (legend, bound fields); the fields at the top have no legend."""
+class TypedForm(forms.Form):
+    """Built from a JSON schema. `groups` are (legend, bound fields); the fields at the top have no legend."""
 
-    submission_key = forms.CharField(widget=forms.HiddenInput, required=False)
     entries: list[Entry]
 
     @property
@@ -93,6 +92,9 @@ class SubmitForm(forms.Form):
         """Put each problem at the field that it names; what names none goes to the top of the form."""
         for problem in problems:
             name = self._named(problem.field)
+            inner = [e.name for e in self.entries if e.name.startswith(f"{problem.field}.")]
+            if name is None and any(n in self.errors for n in inner):
+                continue  # a group is missing whose fields say so themselves
             if name is None:
                 self.add_error(
                     None, f"{problem.field}: {problem.message}" if problem.field else problem.message
@@ -119,9 +121,33 @@ class SubmitForm(forms.Form):
         return _read(entry.kind, raw)
 
 
+class SubmitForm(TypedForm):
+    """Built by `form_of`."""
+
+    submission_key = forms.CharField(widget=forms.HiddenInput, required=False)
+
+
 def form_of(workflow: Workflow, request: HttpRequest | None = None) -> SubmitForm:
     """The form of a workflow: fresh with a submission key of its own, or bound to what was posted."""
-    schema = workflow.input.model_json_schema()
+    made = _class_of(SubmitForm, workflow.input.model_json_schema())
+    if request is not None:
+        return made(request.POST, request.FILES, use_required_attribute=False)
+    return made(initial={"submission_key": new_key()})
+
+
+def form_for(schema: dict[str, Any], request: HttpRequest | None = None) -> TypedForm:
+    """A form for a value of this JSON schema: fresh, or bound to what was posted. Nothing is chosen beforehand."""
+    made = _class_of(TypedForm, schema)
+    for entry in made.entries:
+        if entry.kind == "choice" and entry.required:
+            widget = made.base_fields[entry.name].widget
+            widget.choices = [("", "Choose…"), *widget.choices]
+    if request is not None:
+        return made(request.POST, request.FILES, use_required_attribute=False)
+    return made()
+
+
+def _class_of(base: type[F], schema: dict[str, Any]) -> type[F]:
     entries = list(entries_of(schema, schema.get("$defs", {})))
     fields: dict[str, Any] = {}
     for entry in entries:
@@ -132,10 +158,7 @@ def form_of(workflow: Workflow, request: HttpRequest | None = None) -> SubmitFor
                 required=False,
                 help_text="UTF-8 text; it takes the place of what is written.",
             )
-    made = type("SubmitForm", (SubmitForm,), {**fields, "entries": entries})
-    if request is not None:
-        return made(request.POST, request.FILES, use_required_attribute=False)  # type: ignore[no-any-return]
-    return made(initial={"submission_key": new_key()})  # type: ignore[no-any-return]
+    return type(base.__name__, (base,), {**fields, "entries": entries})
 
 
 def new_key() -> str:
@@ -258,27 +281,3 @@ def _place(inside: str) -> str:
     """Where in a field of several lines: counted as people count."""
     number = inside.partition(".")[0]
     return f"Line {int(number) + 1}: " if number.isdigit() else f"{inside}: " if inside else ""
-
-
-class ReasonForm(forms.Form):
-    """A reason that the journal keeps."""
-
-    reason = forms.CharField(
-        label="Reason, kept in the journal",
-        widget=forms.Textarea(attrs={"rows": 3}),
-        max_length=1000,
-        error_messages={"required": "Say why; the journal keeps it."},
-    )
-
-
-class RedriveForm(ReasonForm):
-    """How often what was stopped is tried again, and why it should work now."""
-
-    attempts = forms.IntegerField(
-        label="Attempts for each item",
-        min_value=1,
-        max_value=MOST_ATTEMPTS,
-        initial=3,
-        error_messages={"required": "Say how often it is tried again, 1 to 20."},
-    )
-    field_order = ("attempts", "reason")

@@ -3,7 +3,20 @@
 from django.urls import URLPattern, path
 
 from console import health
-from console.views import changing, correcting, costs, front, job, jobs, limits, migrating, receivers, submit
+from console.views import (
+    changing,
+    correcting,
+    costs,
+    events,
+    front,
+    job,
+    jobs,
+    limits,
+    migrating,
+    questions,
+    receivers,
+    submit,
+)
 
 urlpatterns: list[URLPattern] = [
     path("", front.front, name="front"),
@@ -45,6 +58,10 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/limits/drop/", limits.drop, name="limit-drop"),
     path("t/<slug:slug>/cost/", costs.costs, name="costs"),
     path("t/<slug:slug>/cost.csv", costs.costs_file, name="costs-file"),
+    path("t/<slug:slug>/questions/", questions.questions, name="questions"),
+    path("t/<slug:slug>/questions/<int:question_id>/", questions.question, name="question"),
+    path("t/<slug:slug>/events/", events.events, name="events"),
+    path("t/<slug:slug>/events/<int:event_id>/discard/", events.discard, name="event-discard"),
     path("t/<slug:slug>/receivers/", receivers.receivers, name="receivers"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/pause/", receivers.pause, name="receiver-pause"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/resume/", receivers.resume, name="receiver-resume"),

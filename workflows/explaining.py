@@ -1,4 +1,4 @@
-"""Why a job waits, as far as its steps tell: a limit, a wait before the next try, or that nobody works."""
+"""Why a job waits, as far as its steps tell: a limit, the next try, what they wait for, or that nobody works."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from workflows import waiting
 from workflows.kinds import NOT_STEPS
 from workflows.models import Job, StageKind, Worker, WorkItem
 from workflows.states import ENDED, ItemState, JobState
@@ -22,10 +23,10 @@ def limit_that_is_closed(job: Job) -> str | None:
 
 
 def why_it_waits(job: Job) -> str | None:
-    """One sentence where the job's open steps explain it. At most four indexed queries."""
+    """One sentence where the job's open steps explain it. At most seven indexed queries."""
     if job.state not in (JobState.RECEIVED, JobState.VALIDATED) or job.held_at is not None:
         return None
-    return _worker(job) or _backing_off(job)
+    return _worker(job) or _backing_off(job) or waiting.why_it_waits(job)
 
 
 def _limit(job: Job) -> str | None:

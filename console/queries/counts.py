@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from access.roles import Role
 from approvals.models import Proposal
+from console.queries.questions import open_questions
 from reconciliation.models import Case
 from workflows.states import JobState
 
@@ -12,6 +14,11 @@ def approvals_awaiting() -> int:
     return Proposal.objects.filter(
         closed_at__isnull=True, approved_at__isnull=True, job__state=JobState.AWAITING_APPROVAL
     ).count()
+
+
+def questions(roles: frozenset[Role]) -> int:
+    """Open questions that these roles may answer."""
+    return open_questions(roles).count()
 
 
 def open_cases() -> int:

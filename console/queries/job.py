@@ -141,7 +141,7 @@ def why_waiting(job: Job) -> str:
         return ""
     said = hooks.why_waiting(job)
     if said:
-        return f"{said[0].upper()}{said[1:]}{'' if said.endswith('.') else '.'}"
+        return f"{said[0].upper()}{said[1:]}{'' if said.endswith(('.', '?', '!', '…')) else '.'}"
     if job.held_at is not None:
         return f"Held by {job.held_by}: {job.hold_reason or 'no reason was given'}. No clock stops."
     if job.state == JobState.NEEDS_RECONCILIATION:

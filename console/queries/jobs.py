@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 
 from access.tenancy import TenantQuerySet
 from approvals.models import Decision, Proposal, Verdict
@@ -17,9 +17,10 @@ from console.queries.standing import Sign, sign_of_job, with_standing
 from dispatch.models import Operation
 from web.times import left_words, stamp_words
 from web.vocabulary import sign_of
+from workflows import waiting
 from workflows.costs.spent import NOTHING, Spent, uses_of
 from workflows.kinds import NOT_STEPS
-from workflows.models import Job, Stage, StageKind, WorkItem
+from workflows.models import Expectation, Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, ItemState, JobState
 
 PAGE = 25
@@ -113,7 +114,7 @@ def _bars(states: Sequence[JobState], found: dict[str, int]) -> tuple[Bar, ...]:
 
 
 def page(chosen: Filter, now: datetime, *, before: int = 0, after: int = 0) -> Page:
-    """One page of jobs, older than `before` or newer than `after`. Seven queries, however many rows."""
+    """One page of jobs, older than `before` or newer than `after`. Eight queries, however many rows."""
     jobs = with_standing(_matching(chosen).select_related("submitted_by"))
     if after:
         found = list(jobs.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
@@ -168,6 +169,7 @@ def _stands(jobs: Sequence[Job], now: datetime) -> dict[int, str]:
     """A few words on each job: what it is at, or what it waits for."""
     ids = [job.pk for job in jobs]
     said = _at_steps(ids, now)
+    said.update(_at_waits(ids))
     said.update(_at_approval(ids, now))
     said.update(_at_receivers(ids, now))
     for job in jobs:
@@ -196,6 +198,13 @@ def _at_steps(ids: Sequence[int], now: datetime) -> dict[int, str]:
         .order_by("job", "ordinal")
     )
     return {stage.job_id: _stage_words(stage, now) for stage in stages}
+
+
+def _at_waits(ids: Sequence[int]) -> dict[int, str]:
+    """The wait that ends first, of each job that waits."""
+    waits = Expectation.objects.filter(job__in=ids, settled_at__isnull=True)
+    first = waits.order_by("job_id", F("due_at").asc(nulls_last=True), "pk").distinct("job_id")
+    return {e.job_id: waiting.sentence(e) for e in first}
 
 
 def _items_of(state: ItemState) -> QuerySet[WorkItem, Any]:

@@ -12,6 +12,7 @@ from django.db.models import Count, F, Min, OuterRef, Q, Subquery, Window
 
 from approvals.models import Proposal
 from console.links import link
+from console.queries.questions import open_questions
 from console.words import workflow_title
 from reconciliation.models import Case, CaseKind
 from workflows.models import Job
@@ -69,7 +70,8 @@ class Queue:
 
 
 def queues(slug: str, now: datetime) -> list[Queue]:
-    """Every queue, empty ones too, except the one for corrections, which shows only when there is something in it."""
+    """Every queue, empty ones too, except those for corrections and questions, which show when there is something in it."""
+    asked = _questions(slug, now)
     corrections = _cases(
         slug,
         now,
@@ -79,6 +81,7 @@ def queues(slug: str, now: datetime) -> list[Queue]:
     )
     return [
         _approvals(slug, now),
+        *([asked] if asked.count else []),
         _cases(slug, now, "unresolved", "Unresolved outcomes", Q(kind__in=UNRESOLVED)),
         _cases(slug, now, "exhausted", "Retry exhausted", Q(kind__in=STOPPED)),
         *([corrections] if corrections.count else []),
@@ -117,6 +120,29 @@ def _approvals(slug: str, now: datetime) -> Queue:
         rows,
         needs,
         "No proposal waits for a decision.",
+    )
+
+
+def _questions(slug: str, now: datetime) -> Queue:
+    rows = (
+        open_questions()
+        .select_related("job")
+        .annotate(**_totals("asked_at", Q(due_at__lt=now)))
+        .order_by(F("due_at").asc(nulls_last=True), "pk")[:SHOWN]
+    )
+    needs = [
+        Need(
+            title=q.question,
+            url=link("question", slug, q.pk),
+            workflow=workflow_title(q.job.workflow),
+            label=q.job.label,
+            since=q.asked_at,
+            until=q.due_at,
+        )
+        for q in rows
+    ]
+    return _queue(
+        "questions", "Questions", link("questions", slug) + "?all=1", rows, needs, "Nothing is asked."
     )
 
 

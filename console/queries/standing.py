@@ -11,7 +11,7 @@ from access.tenancy import TenantQuerySet
 from dispatch.models import Operation
 from dispatch.states import OperationState
 from web.vocabulary import sign_of
-from workflows.models import Job, WorkItem
+from workflows.models import Expectation, ExpectationKind, Job, WorkItem
 from workflows.states import ENDED, STUCK_ITEM_STATES, ItemState, JobState
 
 
@@ -32,6 +32,7 @@ def with_standing(jobs: TenantQuerySet[Job]) -> TenantQuerySet[Job]:
     """Jobs with the flags that `sign_of_job` reads."""
     items = WorkItem.objects.filter(job=OuterRef("pk"))
     operations = Operation.objects.filter(job=OuterRef("pk"))
+    waits = Expectation.objects.filter(job=OuterRef("pk"), settled_at__isnull=True)
     annotated: Any = jobs.annotate(
         is_stuck=Exists(
             items.filter(state__in=[s.number for s in STUCK_ITEM_STATES], stage__closed_at__isnull=True)
@@ -39,6 +40,8 @@ def with_standing(jobs: TenantQuerySet[Job]) -> TenantQuerySet[Job]:
         is_backing_off=Exists(
             items.filter(state=ItemState.BACKING_OFF.number).exclude(stage__kind="machine")
         ),
+        is_waiting=Exists(waits),
+        is_asking=Exists(waits.filter(kind=ExpectationKind.ANSWER)),
         has_left=Exists(operations.filter(first_may_have_been_sent_at__isnull=False)),
         is_unknown=Exists(operations.filter(state__in=[OperationState.UNKNOWN, OperationState.SUBMITTED])),
         is_conflicted=Exists(operations.filter(state=OperationState.CONFLICTED)),
@@ -60,6 +63,10 @@ def sign_of_job(job: Job) -> Sign:
             return Sign(job.state, f"{_words(job)}, stopped", "exhausted")
         if job.is_backing_off:  # type: ignore[attr-defined]
             return Sign(job.state, f"{_words(job)}, retry waiting", "retry")
+        if job.is_asking:  # type: ignore[attr-defined]
+            return Sign(job.state, f"{_words(job)}, question open", "awaiting")
+        if job.is_waiting:  # type: ignore[attr-defined]
+            return Sign(job.state, f"{_words(job)}, waiting")
     return Sign(job.state, _words(job))
 
 

@@ -220,6 +220,7 @@ def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
         (ItemState.COMPENSATED, "undone"),
         (ItemState.RUNNING, "running"),
         (ItemState.READY, "ready"),
+        (ItemState.WAITING, "waiting"),
     ):
         if of(state):
             if state is ItemState.REFUSED:

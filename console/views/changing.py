@@ -12,8 +12,8 @@ from django.views.decorators.http import require_POST
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
 from access.tenancy import reading
-from console.forms import ReasonForm, RedriveForm
 from console.queries import job as queries
+from console.reasons import ReasonForm, RedriveForm
 from console.words import several
 from web.htmx import render_fragment
 from workflows.actions.cancel import cancel_job

@@ -18,6 +18,7 @@ from console.queries import stage as stages
 from console.queries.cases import open_case_of_item, open_cases_of
 from console.queries.standing import sign_of_job
 from console.queries.undoing import undoing_of
+from console.queries.waits import waits_of
 from web.downloads import download
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
 from workflows import inputs
@@ -55,6 +56,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "off_path": queries.off_path(found),
         "why": queries.why_waiting(found),
         "work": work,
+        "waits": waits_of(found, request.roles),
         "operations": operations.operations_of(found),
         "files": files_of(found),
         "proposals": [(p, link("approval", slug, p.pk)) for p in proposals],

@@ -12,9 +12,9 @@ from access.doors import TenantRequest, tenant_page
 from access.refusals import Conflict
 from access.roles import Role
 from access.tenancy import reading
-from console.forms import ReasonForm
 from console.migrating import TOO_MANY, Shown, results_of, shown_of
 from console.queries import job as queries
+from console.reasons import ReasonForm
 from workflows.actions.migrate import Migrated, migrate_job
 from workflows.authoring import Workflow
 from workflows.migrating.planning import targets_of

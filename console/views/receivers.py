@@ -12,7 +12,8 @@ from django.views.decorators.http import require_POST
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
 from access.tenancy import reading
-from console.forms import ReasonForm
+from console.reasons import ReasonForm
+from console.views.events import READERS
 from dispatch import queries
 from dispatch.actions.receivers import pause_receiver, resume_receiver
 from dispatch.locks import NoSuchReceiver
@@ -23,7 +24,11 @@ from web.htmx import render_fragment
 @tenant_page()
 def receivers(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Every receiver with its contract in force."""
-    context = {"receivers": queries.receivers(), "may_pause": Role.ADMIN in request.roles}
+    context = {
+        "receivers": queries.receivers(),
+        "may_pause": Role.ADMIN in request.roles,
+        "may_read_events": not request.roles.isdisjoint(READERS),
+    }
     return render(request, "console/receivers.html", context)
 
 

@@ -54,7 +54,7 @@ def served(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     chromium_path()
     folder: Path = tmp_path_factory.mktemp("browser")
     password = secrets.token_urlsafe(9)
-    workflows = ",".join([*settings.COUNTERFOIL_WORKFLOWS, "tests.workflows.mending"])
+    workflows = ",".join([*settings.COUNTERFOIL_WORKFLOWS, "tests.workflows.mending", "tests.console.asking"])
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("COUNTERFOIL_WORKFLOWS", workflows)
         with static_files(folder / "static") as static:

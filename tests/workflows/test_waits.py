@@ -317,8 +317,11 @@ def test_a_second_answer_is_told_who_was_first_and_the_same_again_changes_nothin
     (question,) = waiting(tenant, job_id)
     answer(tenant, operator, question)
     assert answer(tenant, operator, question).repeated
-    for person, street in ((other, "High Street 1"), (operator, "Low Road 2")):
-        with pytest.raises(AlreadyAnswered, match=operator.username) as refused:
+    for person, street, told in (
+        (other, "High Street 1", f"{operator.username} answered"),
+        (operator, "Low Road 2", "You answered"),
+    ):
+        with pytest.raises(AlreadyAnswered, match=told) as refused:
             answer(tenant, person, question, street=street)
         assert refused.value.by == operator.username
     assert output(tenant, job_id, "stick") == {"text": "High Street 1, BE"}

@@ -70,7 +70,7 @@ def _answer(expectation_id: int, person_id: int, value: Any, now: datetime) -> A
     actor = authority.require(person_id, Role(question.role))
     if question.settled_at is not None:
         if not _is_repeat(question, item, actor, value):
-            raise _too_late(question)
+            raise _too_late(question, actor)
         return Answered(job.pk, repeated=True)
     if not expectations.takes(item, question, database_now()):
         raise NobodyWaits("Nobody waits for this answer any more: its time is over, or the job has moved on.")
@@ -100,11 +100,16 @@ def _is_repeat(question: Expectation, item: WorkItem, actor: Actor, value: Any) 
     return first is not None and first.digest == digest
 
 
-def _too_late(question: Expectation) -> Conflict:
+def _too_late(question: Expectation, actor: Actor) -> Conflict:
     assert question.settled_at is not None
     if question.settled_how == Settled.CAME:
         by = question.settled_by
-        return AlreadyAnswered(f"{by} answered this question before you did.", by, question.settled_at)
+        first = (
+            "You answered this question differently before"
+            if by == actor.name
+            else f"{by} answered this question before you did"
+        )
+        return AlreadyAnswered(f"{first}; that answer stands.", by, question.settled_at)
     over = "its time is over" if question.settled_how == Settled.EXPIRED else "the job does not wait any more"
     return NobodyWaits(f"Nobody waits for this answer any more: {over}.")
 

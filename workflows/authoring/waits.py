@@ -10,13 +10,14 @@ answer already can return it: `-> Event[Shipment] | Shipment`.
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, RootModel
 
 from workflows.authoring.errors import Permanent
 from workflows.authoring.policies import BadDefinition
@@ -135,6 +136,12 @@ def _awaited(hint: Any) -> Any:
         raise BadDefinition(
             f"say what is waited for, a model: {(typing.get_origin(hint) or hint).__name__}[...]"
         )
+    if '"widget": "upload"' in json.dumps(model.model_json_schema()):
+        raise BadDefinition(
+            f"{model.__name__} names a file: files come with a submission, not with what is waited for"
+        )
+    if issubclass(model, RootModel) and typing.get_origin(hint) is Question:
+        raise BadDefinition(f"{model.__name__} has no fields to make a form from")
     return model
 
 

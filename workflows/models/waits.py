@@ -95,6 +95,7 @@ class Expectation(TenantModel):
         ]
         indexes: ClassVar = [
             models.Index(fields=["job", "id"], name="expectation_by_job"),
+            models.Index(fields=["tenant", "key", "id"], condition=~Q(key=""), name="expectation_by_key"),
             models.Index(
                 fields=["tenant", "kind", "id"], condition=Q(settled_at__isnull=True), name="expectation_open"
             ),
