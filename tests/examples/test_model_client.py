@@ -11,10 +11,11 @@ import pytest
 from django.utils import timezone
 from pydantic import BaseModel, ValidationError
 
-from examples import model_client
-from examples.model_client import ask, read
+from examples.model_client import ask
 from examples.simulators.client import ProviderControl, start_provider
+from workflows import providers
 from workflows.authoring import Ctx, Retry
+from workflows.authoring.asking import read_answer
 from workflows.engine.outcomes import is_retryable, retry_after
 
 pytestmark = pytest.mark.processes
@@ -35,12 +36,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def provider(address: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderControl]:
     settings.COUNTERFOIL_PROVIDER_URL = address
     monkeypatch.setenv("COUNTERFOIL_PROVIDER_TIMEOUT", "0.5")
-    model_client._client.cache_clear()
+    providers._client.cache_clear()
     control = ProviderControl(address)
     control.clear_calls()
     yield control
     control.clear_script()
-    model_client._client.cache_clear()
+    providers._client.cache_clear()
 
 
 def a_ctx() -> Ctx:
@@ -130,9 +131,9 @@ def test_one_client_serves_a_process(provider: ProviderControl) -> None:
     for _ in range(3):
         question(a_ctx())
 
-    assert model_client._client.cache_info().misses == 1
+    assert providers._client.cache_info().misses == 1
 
 
 def test_key_that_is_given_twice_is_named() -> None:
     with pytest.raises(ValidationError, match="the key limit is given twice"):
-        read('{"limit": "1", "limit": "2", "reason": "x"}', Answer)
+        read_answer('{"limit": "1", "limit": "2", "reason": "x"}', Answer)
