@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+from django.db import connection, transaction
 from pydantic import BaseModel, Field
 
 from workflows.authoring import Ctx, OperationDraft, Permanent, ProposalDraft, Retry, Retryable, Workflow
@@ -119,6 +120,10 @@ def _take(ctx: Ctx, folder: str, name: str, more: str = "") -> None:
     _log(folder, f"undo {name}{more} {ctx.request_key}")
     if (place / f"refuse-{name}").exists():
         raise Permanent("It cannot be taken away.")
+    if (place / f"mess-{name}").exists():
+        transaction.set_autocommit(False)
+        with connection.cursor() as cursor:
+            cursor.execute("SET ROLE counterfoil_engine")
     if (place / f"busy-{name}").exists():
         (place / f"busy-{name}").unlink()
         raise Retryable("Somebody holds it.", retry_after=0.05)

@@ -121,6 +121,18 @@ def test_handler_that_fails_is_called_again_with_the_same_key(engine: Engine, ke
     assert len(set(kept.asked("part-2"))) == 1
 
 
+def test_handler_that_leaves_a_mess_in_the_session_harms_nobody(engine: Engine, keep: Keep) -> None:
+    """It turns autocommit off and takes another role; the next transaction is the machine's own."""
+    kept = keep()
+    kept.tell("mess-note")
+    kept.tell("mess-part-2")
+    kept.wait_until_stuck()
+    kept.give_up()
+    kept.wait(Standing.FINISHED)
+    assert kept.took() == IN_REVERSE
+    assert [len(kept.asked(name)) for name in IN_REVERSE] == [1] * 5
+
+
 def test_crash_before_the_record_calls_the_handler_again_and_nothing_twice_else(
     keep: Keep, engine: Engine, monkeypatch: Any
 ) -> None:

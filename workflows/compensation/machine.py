@@ -26,6 +26,7 @@ from workflows.authoring import Ctx, Workflow
 from workflows.compensation import plan as plans
 from workflows.compensation.beginning import announce
 from workflows.compensation.plan import Plan
+from workflows.engine import handlers
 from workflows.engine.handling import request_key
 from workflows.locks import lock_job
 from workflows.machines import Claim, Done, Wait
@@ -77,7 +78,10 @@ def _call(task: _Undo) -> None:
     step = task.definition.step_named(task.step)
     assert step is not None
     output = None if task.output is None else step.output.validate_json(task.output)
-    task.definition.compensations[task.step].handler(task.ctx, output)
+    try:
+        handlers.call(task.definition.compensations[task.step].handler, task.ctx, output)
+    finally:
+        handlers.tidy_after(f"the compensation of {task.step} of {task.definition.name}")
 
 
 def _next(claim: Claim) -> _Undo | Done | Wait:

@@ -74,13 +74,14 @@ def moment() -> float:
 
 def tidy(pinned: Pinned) -> None:
     """After each claim: the thread's sessions are as they were before it."""
+    tidy_after(f"step {pinned.claim.stage_name} of {pinned.workflow or 'the machine'}")
+
+
+def tidy_after(whose: str) -> None:
+    """After a call of others' code in the middle of a claim, whose own transactions follow."""
     for session in connections.all(initialized_only=True):
         if _is_left_open(session):
-            log.warning(
-                "step %s of %s left a transaction open; what it had not committed is undone",
-                pinned.claim.stage_name,
-                pinned.workflow or "the machine",
-            )
+            log.warning("%s left a transaction open; what it had not committed is undone", whose)
             _throw_away(session)
         elif getattr(session, "used_by_handler", False):
             _throw_away(session)
