@@ -143,7 +143,7 @@ def test_crash_before_the_record_calls_the_handler_again_and_nothing_twice_else(
     engine.join()
     kept.give_up()
     with monkeypatch.context() as crash:
-        crash.setattr(machine, "_record", _dies)
+        crash.setattr(machine._Walk, "record", _dies)
         with pytest.raises(SystemExit):
             machine.run(a_claim(kept))
     assert (kept.took(), kept.items("note")) == (["note"], [ItemState.SUCCEEDED])
@@ -164,6 +164,22 @@ def test_worker_that_was_taken_for_dead_records_nothing(keep: Keep, engine: Engi
     a_claim(kept)  # somebody else's
     assert machine.run(first) == Wait()
     assert (kept.took(), kept.events()) == ([], ["compensation.due"])
+
+
+def test_many_results_are_undone_a_few_at_a_time_in_their_order(
+    engine: Engine, keep: Keep, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(machine, "LOOKED_AHEAD", 3)
+    kept = keep(parts=10)
+    kept.wait_until_stuck()
+    kept.give_up()
+    kept.wait(Standing.FINISHED)
+    assert kept.took() == ["note", *(f"part-{n}" for n in range(10, 0, -1)), "shelf"]
+    assert [(e["step"], e["items"]) for e in kept.evidence("step.compensated")] == [
+        ("note", 1),
+        ("part", 10),
+        ("shelf", 1),
+    ]
 
 
 def test_long_undoing_gives_its_slot_back_between_two_results(

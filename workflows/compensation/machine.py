@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 AT_A_TIME = 2.0
 """Seconds after which the machine gives its slot back, so that a stop and other jobs need not wait for it."""
 
+LOOKED_AHEAD = 100
 SOON, LOOK_AGAIN = timedelta(seconds=1), timedelta(seconds=60)
 LONGEST_LOOK = 30.0
 
@@ -55,9 +57,9 @@ class _Undo:
 def run(claim: Claim) -> Done | Wait:
     """Undo what is left, as far as the time goes; the engine's handler. Raises what a workflow's handler raises."""
     until = time.monotonic() + AT_A_TIME
-    undone = 0
+    walk, undone = _Walk(claim), 0
     while True:
-        task = _next(claim)
+        task = walk.next()
         if not isinstance(task, _Undo):
             return task
         try:
@@ -68,10 +70,62 @@ def run(claim: Claim) -> Done | Wait:
             # Tries in a row are counted; between this one and the last, something was undone.
             log.info("undoing %s failed; it is tried again", task.ctx.request_key, exc_info=True)
             return Wait(clock.now() + SOON)
-        _record(claim, task)
+        walk.record(task)
         undone += 1
         if time.monotonic() >= until:
             return Wait(clock.now())
+
+
+class _Walk:
+    """From the last result to the first, some ids at a time: nobody else undoes while the machine's item is ours."""
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._definition: Workflow | None = None
+        self._ahead: deque[tuple[int, int]] = deque()
+        self._take_none: set[str] = set()
+
+    def next(self) -> _Undo | Done | Wait:
+        """The result whose turn it is, or why there is none now. Locks the job."""
+        with acting(self._claim.tenant_id):
+            job = lock_job(self._claim.job_id)
+            if not is_ours(self._claim):
+                return Wait()
+            if job.state not in (JobState.FAILED, JobState.CANCELLED) or hooks.effect_stands(job):
+                return Done()
+            if not self._ahead and (answer := self._look_ahead(job)) is not None:
+                return answer
+            item = WorkItem.objects.select_related("stage").get(pk=self._ahead[0][0])
+            if item.stage.name in self._take_none and plans.may_still_run(job, item.stage_id):
+                return _look_again(job)
+            assert self._definition is not None
+            return _undo(self._claim, job, self._definition, item)
+
+    def record(self, task: _Undo) -> None:
+        """The item is COMPENSATED; its step and the whole are journalled with their last item. Locks job → item."""
+        with acting(self._claim.tenant_id):
+            job = lock_job(self._claim.job_id)
+            if not is_ours(self._claim):
+                return
+            _, stage_id = self._ahead.popleft()
+            more = bool(self._ahead) and self._ahead[0][1] == stage_id
+            mark_undone(job, [task.item_id], Actor(ActorKind.WORKER, self._claim.worker_name), more=more)
+
+    def _look_ahead(self, job: Job) -> Done | Wait | None:
+        try:
+            self._definition = registry.pinned(job.workflow, job.revision, job.configuration_digest)
+        except registry.RevisionMissing as missing:
+            if known.has_worker(job):
+                raise  # it is left to that one
+            return _blocked(job, str(missing))
+        plan = _plan(job, self._definition)
+        if plan is not None:
+            self._take_none = {s.name for s in plan.steps if s.takes_none}
+            self._ahead.extend(plans.left(job, plan.steps).values_list("pk", "stage_id")[:LOOKED_AHEAD])
+        if not self._ahead:
+            finish(job, plan, WORKER)
+            return Done()
+        return None
 
 
 def _call(task: _Undo) -> None:
@@ -82,32 +136,6 @@ def _call(task: _Undo) -> None:
         handlers.call(task.definition.compensations[task.step].handler, task.ctx, output)
     finally:
         handlers.tidy_after(f"the compensation of {task.step} of {task.definition.name}")
-
-
-def _next(claim: Claim) -> _Undo | Done | Wait:
-    """The result whose turn it is, or why there is none now. Locks the job."""
-    with acting(claim.tenant_id):
-        job = lock_job(claim.job_id)
-        if not is_ours(claim):
-            return Wait()
-        if job.state not in (JobState.FAILED, JobState.CANCELLED) or hooks.effect_stands(job):
-            return Done()
-        try:
-            definition = registry.pinned(job.workflow, job.revision, job.configuration_digest)
-        except registry.RevisionMissing as missing:
-            if known.has_worker(job):
-                raise  # it is left to that one
-            return _blocked(job, str(missing))
-        plan = _plan(job, definition)
-        item = None if plan is None else plans.left(job, plan.steps).first()
-        if plan is None or item is None:
-            finish(job, plan, WORKER)
-            return Done()
-        if item.stage.name in {s.name for s in plan.steps if s.takes_none} and plans.may_still_run(
-            job, item.stage_id
-        ):
-            return _look_again(job)
-        return _undo(claim, job, definition, item)
 
 
 def _plan(job: Job, definition: Workflow) -> Plan | None:
@@ -151,20 +179,14 @@ def _undo(claim: Claim, job: Job, definition: Workflow, item: WorkItem) -> _Undo
     return _Undo(definition, item.pk, item.stage.name, output, ctx)
 
 
-def _record(claim: Claim, task: _Undo) -> None:
-    """The item is COMPENSATED; its step and the whole are journalled with their last item. Locks job → item."""
-    with acting(claim.tenant_id):
-        job = lock_job(claim.job_id)
-        if is_ours(claim):
-            mark_undone(job, [task.item_id], Actor(ActorKind.WORKER, claim.worker_name))
-
-
-def mark_undone(job: Job, item_ids: list[int], actor: Actor) -> None:
-    """Items of a locked job become COMPENSATED; what ends with them is journalled."""
+def mark_undone(job: Job, item_ids: list[int], actor: Actor, *, more: bool = False) -> None:
+    """Items of a locked job become COMPENSATED; what ends with them is journalled. `more`: nothing does."""
+    WorkItem.objects.filter(pk__in=item_ids).update(state=ItemState.COMPENSATED.number, finished_at=Now())
+    if more:
+        return
     plan = plans.plan_of(job)
     assert plan is not None, "what is undone was planned"
     stages = list(WorkItem.objects.filter(pk__in=item_ids).values_list("stage_id", flat=True).distinct())
-    WorkItem.objects.filter(pk__in=item_ids).update(state=ItemState.COMPENSATED.number, finished_at=Now())
     left = set(plans.left(job, plan.steps).order_by().values_list("stage_id", flat=True).distinct())
     for stage_id in stages:
         if stage_id not in left:
