@@ -16,13 +16,15 @@ from django.core.management.base import SystemCheckError
 from django.db import connection
 
 from access.roles import Role
+from access.tenancy import reading
 from config import database
 from config.var import PROJECT
-from tests.revisions.conftest import BOTH, RELEASE_1, Deploy
-from tests.support import make_person, make_tenant
+from tests.revisions.conftest import BOTH, RELEASE_1, Deploy, LetterJob
+from tests.support import eventually, make_person, make_tenant
 from workflows import known, registry
 from workflows.actions.submit import submit_job
-from workflows.models import KnownRevision
+from workflows.engine.engine import Engine
+from workflows.models import Attempt, KnownRevision
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CHANGED = "tests.revisions.letters_1_changed"
@@ -194,3 +196,31 @@ def test_many_processes_of_one_release_start_at_once() -> None:
     said = [p.communicate(timeout=60)[0] for p in all_of_them]
     assert [p.returncode for p in all_of_them] == [0] * 4, said
     assert len(known_now()) == 2
+
+
+def test_a_saved_result_that_is_not_of_the_type_any_more_stops_the_step_at_once(
+    deploy: Deploy,
+    letter_job: Callable[..., LetterJob],
+    engine: Callable[[], Engine],
+    changed_compatibly: Callable[[str], None],
+) -> None:
+    """Somebody has said that two definitions are compatible which are not: old letters have no salutation."""
+    deploy(RELEASE_1)
+    job = letter_job("Ada", "Bob?")
+    engine()
+    eventually(
+        lambda: len(job.saved("write")) == 1 and len(job.notes("write")) == 2, what="one of two letters"
+    )
+    changed_compatibly(registry.digests()["test-letters", "1"])
+    deploy(CHANGED)
+    job.go()
+    eventually(lambda: "item.refused" in job.events(), what="the step that stops")
+    assert job.saved("stamp") == {"1": '{"count":2}'}
+    with reading(job.tenant.pk):
+        (attempt,) = Attempt.objects.filter(item__job_id=job.job_id, item__stage__name="bind-")
+    assert attempt.outcome == "permanent"
+    assert attempt.error_class.endswith("MadeByAnOlderVersion")
+    assert attempt.error_message == (
+        "What write saved was made by an older version of the workflow, and is not what this step takes as written:"
+        " 0.salutation: Field required. Put the type back, or give it a revision of its own with a migration."
+    )
