@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands
 
 from access.roles import Role
 from dispatch.contracts import Action, Contract, Lookup, Signal, Timeouts
@@ -104,6 +105,12 @@ def test_every_command_of_ours_is_described() -> None:
         if p.stem != "__init__" and not p.parts[-4].startswith(".")
     }
     assert commands <= {name.split()[0] for name in first_column("docs/commands.md")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    named = set(re.findall(r"manage\.py ([a-z][a-z_]+)\b", page.read_text("utf-8")))
+    assert sorted(named - set(get_commands())) == []
 
 
 def test_every_target_of_the_makefile_is_described() -> None:
