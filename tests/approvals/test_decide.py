@@ -154,16 +154,15 @@ def test_who_started_the_job_cannot_decide_it_not_even_as_a_manager(world: World
     assert world.decide(proposal, world.manager).job_state == "READY_TO_COMMIT"
 
 
-def test_who_corrected_an_item_counts_as_a_maker(world: World) -> None:
+@pytest.mark.parametrize("event", ["item.corrected", "question.answered"])
+def test_who_corrected_an_item_or_answered_a_question_counts_as_a_maker(world: World, event: str) -> None:
     corrector = make_person(world.tenant, Role.OPERATOR, Role.MANAGER)
     proposal = world.proposed()
     with acting(world.tenant.pk):
         from access import authority
 
         actor = authority.require(corrector.pk, Role.OPERATOR)
-        journal.record(
-            job=lock_job(proposal.job_id), event="item.corrected", actor=actor, evidence={"item": 0}
-        )
+        journal.record(job=lock_job(proposal.job_id), event=event, actor=actor, evidence={"item": 0})
     assert "had a hand in" in refused(world, proposal, FourEyes, corrector)
 
 
