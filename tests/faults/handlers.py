@@ -236,6 +236,18 @@ def _kill_an_engine_thread(here: Here) -> Any:
 
 
 @_an_act
+def _kill_after_the_commit(here: Here) -> Any:
+    """The process dies when the batch that holds this result is committed, and before anything that follows it."""
+    from workflows.engine.aftermath import Aftermath
+
+    def die(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Aftermath.follow = die  # type: ignore[method-assign]
+    return "fine"
+
+
+@_an_act
 def _break_the_committer(here: Here) -> Any:
     """A patch of what the engine needs, which no restart of a thread would take back."""
     if here.attempt == 1:
