@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Desks
 from tests.browser.pages import OPERATOR, SUBMITTER, reload_until
+from tests.browser.test_z_every_page import faults_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -95,9 +96,12 @@ def test_operator_redrives_a_job_that_was_given_up(desks: Desks) -> None:
 @pytest.mark.long
 def test_operator_leaves_all_stopped_items_of_a_job_out_in_bulk(desks: Desks) -> None:
     """Chosen from the list of what stopped, looked at, confirmed once, and done by the workers while the page looks on."""
-    submitter, page = desks.of(SUBMITTER), desks.of(OPERATOR)
+    submitter, page = desks.of(SUBMITTER), desks.of(OPERATOR, reduced_motion="reduce")
     job = send_letter(submitter, "good", "bad one", "bad two", "bad three")
     open_case(page, job, "Read 2 of 4")
+    rung(page, "Correct and try again").get_by_role("link").click()
+    expect(page.get_by_role("heading", name="What went wrong")).to_be_visible()
+    assert list(faults_of(page, page.url)) == []
     page.goto(job)
     stopped = page.locator("table.steps").get_by_role("link", name="3 stopped")
     reload_until(page, stopped)
@@ -114,6 +118,8 @@ def test_operator_leaves_all_stopped_items_of_a_job_out_in_bulk(desks: Desks) ->
     page.get_by_role("button", name="Go on without stopped items (3)").click()
     expect(page.locator("#messages")).to_contain_text("Confirmed.")
     expect(page.locator("p.fig")).to_contain_text("3 of 3 items, finished")
+    page.reload()
+    assert list(faults_of(page, page.url)) == []
     expect(page.locator("nav.tabs a", has_text="Done")).to_contain_text("3")
     page.goto(job)
     expect(page.locator("table.steps").get_by_role("link", name="3 skipped")).to_be_visible()
