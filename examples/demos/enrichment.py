@@ -76,6 +76,7 @@ def play(on: Installation, *, contract: str) -> dict[str, Any]:
     killed = _kill_in_the_writes(on, job, contract)
     goal = JobState.NEEDS_RECONCILIATION if contract == "neither" else JobState.CONFIRMED
     on.wait_for_state(job.pk, goal, seconds=LONGEST_WAIT)
+    on.wait(lambda: not _under_way(on, job), what="an end of what was on its way to the receiver")
     on.teller.step(f"{job.label} is {goal}")
     return {**asked, **killed, **_written(on, job, contract, goal)}
 
@@ -224,6 +225,12 @@ def _kill_in_the_writes(on: Installation, job: Job, contract: str) -> dict[str, 
     pids = [w.pid for w in live_workers() if w.pk > newest]
     on.teller.step(f"A new worker process is up: {pids[0]}")
     return {"written_before_kill": written, "killed_worker": {"pid": worker.pid, "restarted_as": pids[0]}}
+
+
+def _under_way(on: Installation, job: Job) -> bool:
+    """Whether a write has not been answered: where the job stops for a person, others were begun before it did."""
+    with reading(on.tenant_id):
+        return Operation.objects.filter(job=job, state=OperationState.SUBMITTED).exists()
 
 
 def _written(on: Installation, job: Job, contract: str, goal: JobState) -> dict[str, Any]:
