@@ -16,6 +16,7 @@ class WorkflowsConfig(AppConfig):
             journal_sql,
             machines,
             providers,
+            references,
         )
         from workflows.authoring import asking
         from workflows.authoring import files as authoring_files
@@ -30,6 +31,8 @@ class WorkflowsConfig(AppConfig):
         machines.register(plan.MACHINE, machine.run)
         for state in (JobState.FAILED, JobState.CANCELLED):
             hooks.on_state(state, beginning.ended_without_confirmation)
+            hooks.on_state(state, references.ended)
+        hooks.on_event("compensation.finished", references.undone)
         database_objects.register("workflows.costs", costs_sql.statements)
         reviews.connect()
         machines.register(deadlines.MACHINE, deadlines.look)

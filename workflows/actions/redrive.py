@@ -10,7 +10,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
-from workflows import deadlines, hooks, journal, registry
+from workflows import deadlines, hooks, journal, references, registry
 from workflows.compensation import plan
 from workflows.kinds import NOT_STEPS
 from workflows.locks import lock_job
@@ -56,7 +56,7 @@ def redrive_job_inside(
         raise Unprocessable("Say why it should work now.")
     job = lock_job(job_id)
     actor = authority.require(person_id, Role.OPERATOR)
-    if said := why_not_redrive(job):
+    if said := why_not_redrive(job) or references.take_back(job):
         raise NotRedrivable(said)
     stages = _stages_cut_short(job)
     items = _items_cancelled(stages)

@@ -11,7 +11,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
-from workflows import deadlines, files, journal, known, registry, stages, submissions
+from workflows import deadlines, files, journal, known, references, registry, stages, submissions
 from workflows.authoring import Problem, Workflow
 from workflows.models import Job
 from workflows.states import JobState
@@ -124,8 +124,8 @@ def _new_job(
     value = definition.input.model_validate_json(text)
     reference = definition.reference_of(value) if definition.reference_of else ""
     if reference:
-        _lock_key(tenant_id, definition.name, f"reference {reference}")
-        taken = Job.objects.filter(workflow=definition.name, reference=reference).first()
+        references.lock_reference(tenant_id, definition.name, reference)
+        taken = references.holder(definition.name, reference)
         if taken is not None:
             raise ReferenceTaken(
                 f"{reference} is already the reference of {taken.label}; look there, or give another.",

@@ -31,6 +31,7 @@ class Job(TenantModel):
             "cancel_requested_by",
             "cancel_reason",
             "ended_at",
+            "reference_free",
             "deadline_at",
             "revision",
             "configuration_digest",
@@ -43,6 +44,7 @@ class Job(TenantModel):
     configuration_digest = models.CharField(max_length=64)
     title = models.CharField(max_length=300)
     reference = models.CharField(max_length=200, default="", blank=True)
+    reference_free = models.BooleanField(default=False, db_default=False)
     submission_key = models.CharField(max_length=200)
     input = models.TextField()
     input_digest = models.CharField(max_length=64)
@@ -71,7 +73,7 @@ class Job(TenantModel):
             ),
             models.UniqueConstraint(
                 fields=["tenant", "workflow", "reference"],
-                condition=~Q(reference=""),
+                condition=~Q(reference="") & Q(reference_free=False),
                 name="one_job_a_reference",
             ),
         ]
