@@ -389,6 +389,7 @@ def test_a_result_that_was_under_way_when_the_job_failed_is_stale_after_the_redr
     mending.GATES[2].set()
     assert output(tenant, job_id, "read") == {"text": "GATE 2"}
     assert _outcomes(tenant, job_id) == [(1, "stale"), (2, "succeeded")]
+    folds(tenant, job_id)
 
 
 def _is_running(tenant: Tenant, job_id: int, *, claim_no: int) -> bool:
