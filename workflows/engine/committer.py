@@ -47,6 +47,8 @@ class Committer:
         self._engine = engine
         self._finished: deque[Result] = deque()
         self._held: dict[tuple[int, int], Pinned] = {}
+        self._recorded: set[tuple[int, int]] = set()
+        """What of the batch at hand is committed: half of one may be."""
         self._claiming = Claiming(engine)
         self.aftermath = Aftermath(engine)
         self._wake = threading.Event()
@@ -130,13 +132,14 @@ class Committer:
             self.aftermath.record_late(connection)
         while True:
             batch = self._take_batch()
+            self._recorded.clear()
             free = 0 if self._engine.stopping else self._engine.slots - len(self._held) + len(batch)
             if not batch and free <= 0:
                 return
             try:
                 claimed = self._save(connection, batch, free)
             except Exception:
-                self._finished.extendleft(r for r in reversed(batch) if r.claim.token in self._held)
+                self._finished.extendleft(r for r in reversed(batch) if r.claim.token not in self._recorded)
                 raise
             if not self._finished and claimed < free and self._claiming.has_walked_all:
                 return
@@ -197,6 +200,7 @@ class Committer:
         claims = self._claiming.answered(asked)
         for result in batch:
             self._held.pop(result.claim.token, None)
+            self._recorded.add(result.claim.token)
         self._begin(claims)
         self.aftermath.follow(connection, batch, saved, busy={p.claim.stage_id for p in self._held.values()})
         return len(claims) + self._claim_limited(connection, asked, free - len(claims))
