@@ -27,9 +27,19 @@ from examples.demos.installation import Installation
 from examples.demos.telling import Teller
 from examples.demos.workers import Cluster, live_workers
 from examples.management import sample
-from examples.simulators.client import Call, ErpControl, ProviderControl, start_erp, start_provider
+from examples.simulators.client import (
+    BureauControl,
+    Call,
+    ErpControl,
+    IndexControl,
+    ProviderControl,
+    start_erp,
+    start_provider,
+)
 from tests.support import eventually
 
+NOT_STARTED = "http://127.0.0.1:9"
+"""The simulators that the expense policy does not ask."""
 WORKFLOWS = "examples.vendor_onboarding,examples.expense_policy"
 
 
@@ -187,6 +197,8 @@ def installed_on(server: OwnServer, folder: Path) -> Iterator[OnOwnServer]:
             idle,
             ErpControl(erp.base_url),
             ProviderControl(provider.base_url),
+            BureauControl(NOT_STARTED),
+            IndexControl(NOT_STARTED),
             Teller(io.StringIO()),
         )
         yield OnOwnServer(server, made, environment, folder)

@@ -233,16 +233,32 @@ def test_answer_of_a_receiver_that_cannot_be_saved_is_saved_later(place: OnOwnSe
     with workers_on(place):
         job = place.policy("SEND", contract="neither")
         place.on.wait_for_state(job, JobState.AWAITING_APPROVAL, seconds=60)
+        sent = len(_posts(place))
         place.on.erp.set_fault("slow", path="/neither/policies", seconds=4)
         for handle in (MANAGER, SECOND_MANAGER):
             place.on.approve(job, handle)
-        eventually(lambda: _posts(place), what="the request")
+        eventually(lambda: len(_posts(place)) > sent, what="the request")
         connection.close()
         place.server.stop()
         pass_time(20)
         place.server.start()
         place.on.wait_for_state(job, JobState.CONFIRMED, seconds=60)
-        assert len(_posts(place)) == len(place.on.erp.effects(record=None)) == 1
+        assert len(_posts(place)) == sent + 1
+
+
+def test_send_that_is_in_the_air_at_sigterm_is_recorded_before_the_process_ends(place: OnOwnServer) -> None:
+    """A14: the ERP answers after 4 s, and the workers are asked to stop as soon as it has the request."""
+    with workers_on(place, workers=1) as running:
+        job = place.policy("DEPLOY", contract="neither")
+        place.on.wait_for_state(job, JobState.AWAITING_APPROVAL, seconds=60)
+        effects, sent = len(place.on.erp.effects()), len(_posts(place))
+        place.on.erp.set_fault("slow", path="/neither/policies", seconds=4)
+        for handle in (MANAGER, SECOND_MANAGER):
+            place.on.approve(job, handle)
+        eventually(lambda: len(_posts(place)) > sent, what="the request")
+        running.stop()
+        assert place.on.job(job).state == JobState.CONFIRMED
+        assert (len(place.on.erp.effects()), len(_posts(place))) == (effects + 1, sent + 1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
