@@ -61,6 +61,7 @@ def test_an_operator_answers_with_the_keyboard_and_another_is_told_who_was_first
     expect(page.locator("section[aria-labelledby=waits-t]")).to_contain_text("by lorry")
 
 
+@pytest.mark.long
 def test_answering_works_without_scripts(desks: Desks) -> None:
     ask(desks.of(SUBMITTER), "BA-2", role="admin")
     page = desks.of(ADMIN, java_script_enabled=False)

@@ -57,6 +57,7 @@ class Run:
     folder: ClassVar[Path]
     happened: ClassVar[Counter[str]] = Counter()
     runs: ClassVar[int] = 0
+    until: ClassVar[float]
     spared: ClassVar[list[int]]
     """Sessions of the tests themselves."""
 
@@ -124,6 +125,8 @@ class Run:
         self._signal(which, signal.SIGKILL, "killed")
 
     def freeze(self, which: int) -> None:
+        """One at a time: somebody has to be awake to take over."""
+        self._thaw()
         self.frozen.append(self._signal(which, signal.SIGSTOP, "frozen"))
 
     def outlive_a_lease(self) -> None:
@@ -236,9 +239,7 @@ class Run:
             "SELECT pid FROM workflows_worker WHERE ended_at IS NULL AND NOT pid = ANY(%s) ORDER BY id",
             [self.frozen],
         ).fetchall()
-        return [pid for (pid,) in rows if Path(f"/proc/{pid}").exists()] or (
-            [] if len(self.frozen) < 2 else self._thaw() or self._awake()
-        )
+        return [pid for (pid,) in rows if Path(f"/proc/{pid}").exists()]
 
     def _thaw(self) -> None:
         for pid in self.frozen:
@@ -336,6 +337,8 @@ _EACH_FAULT_ONCE: list[tuple[Any, ...]] = [
 @given(scarce=st.booleans(), steps=st.lists(_steps, min_size=1, max_size=25))
 def whatever_happens(scarce: bool, steps: list[tuple[Any, ...]]) -> None:
     """One run: everything is drawn beforehand, since what happens in it is nobody's to repeat."""
+    if Run.runs and time.monotonic() > Run.until:
+        return
     run = Run(scarce)
     run.submit("unruly-all", ["ok", "slow", "retry"])
     for name, *given_to_it in steps:
@@ -365,10 +368,10 @@ def test_whatever_happens_every_promise_about_rows_holds(
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as owner:
         Run.spared = [pid for (pid,) in owner.execute("SELECT pid FROM pg_stat_activity").fetchall()]
     Run.cluster.start()
-    until = time.monotonic() + SECONDS
+    Run.until = time.monotonic() + SECONDS
     try:
         with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as Run.owner:
-            while time.monotonic() < until or not Run.runs:
+            while time.monotonic() < Run.until or not Run.runs:
                 whatever_happens()
     finally:
         Run.cluster.stop()

@@ -142,6 +142,7 @@ def test_what_is_written_passes_its_own_tests_and_is_found_once_it_is_installed(
     assert "There is a workflow expense-claims here already" in told
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_package_that_breaks_is_named_at_every_start_with_its_file_and_line(
     tmp_path: Path, environment: Environment
@@ -156,6 +157,7 @@ def test_a_package_that_breaks_is_named_at_every_start_with_its_file_and_line(
     environment.run("manage.py", "check", "--fail-level", "WARNING", cwd=PROJECT, fails=True)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_what_is_written_is_checked_strictly_against_our_types(
     tmp_path: Path, environment: Environment

@@ -70,6 +70,7 @@ def test_wait_is_as_long_as_it_was_asked_for_though_the_clock_jumps(
         assert all(abs((timezone.now() - at).total_seconds()) < 60 for row in written for at in row)
 
 
+@pytest.mark.long
 def test_worker_whose_clock_is_ahead_takes_no_live_lease(
     cluster: StartCluster, acting_job: Submit, tmp_path: Path
 ) -> None:

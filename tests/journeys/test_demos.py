@@ -43,6 +43,7 @@ def test_vendor_change_has_one_effect_whoever_loses_the_answer(contract: str, st
         assert [job["requests"] for job in told["jobs"]] == [1, 1]
 
 
+@pytest.mark.long
 def test_expense_policy_asks_again_only_what_was_not_saved() -> None:
     told = demo("expense-policy")
 

@@ -154,6 +154,7 @@ def test_a_half_done_job_goes_on_where_it_was_when_its_revision_comes_back(
     assert cases(job)[0] == ("revision missing", "the revision is deployed")
 
 
+@pytest.mark.long
 def test_a_job_between_two_steps_is_held_too(
     deploy: Deploy, letter_job: Submit, engine: StartEngine, settings: Any
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_job_between_two_steps_is_held_too(
     assert len(job.notes("compose")) == 1
 
 
+@pytest.mark.long
 def test_a_hold_of_a_person_stays_when_the_revision_comes_back(
     deploy: Deploy, letter_job: Submit, engine: StartEngine, settings: Any, operator: Person
 ) -> None:

@@ -51,6 +51,7 @@ def half_done(deploy: Deploy, letter_job: Submit, engine: Callable[[], Engine]) 
     return job
 
 
+@pytest.mark.long
 def test_an_operator_looks_first_and_then_migrates_what_was_shown(
     deploy: Deploy, letter_job: Submit, engine: Callable[[], Engine], operator: Person
 ) -> None:

@@ -117,6 +117,7 @@ def test_an_event_that_came_in_time_counts_although_it_commits_after_the_end(
     assert [w.settled_how for w in waits(tenant, job_id)] == ["came"]
 
 
+@pytest.mark.long
 def test_at_the_end_of_the_wait_either_the_event_counts_or_the_wait_is_over(
     engine: Engine, tenant: Tenant, submitter: Person
 ) -> None:
