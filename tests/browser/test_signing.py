@@ -48,6 +48,7 @@ def test_what_the_manager_saw_and_signed_is_what_the_erp_got(desks: Desks, serve
     expect_one_effect(served, shown)
 
 
+@pytest.mark.long
 def test_it_all_works_without_scripts(desks: Desks, served: Served) -> None:
     page, change = desks.of(java_script_enabled=False), Change("V-30417", "32000.00")
     job = submitted_by_hand(page, served, change)

@@ -11,6 +11,7 @@ from tests.browser.pages import ADMIN, MANAGER, SUBMITTER, Change, slip_of, subm
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 
+@pytest.mark.long
 def test_admin_holds_releases_and_cancels_a_job(desks: Desks) -> None:
     submitter, page, manager = desks.of(SUBMITTER), desks.of(ADMIN), desks.of(MANAGER)
     job = submit(submitter, Change("V-30288", "9400.00"))

@@ -205,6 +205,7 @@ def test_late_suspicion_ends_no_worker_that_has_renewed_its_lease(acting_job: Su
             engine.join()
 
 
+@pytest.mark.long
 def test_retry_and_restart_repeat_only_what_was_not_saved(cluster: StartCluster, acting_job: Submit) -> None:
     """B9: item 6 fails once; every process is killed when eight of ten are saved."""
     killed = cluster(slots=3)

@@ -138,6 +138,7 @@ def test_a_dry_run_says_what_would_become_of_each_job_and_changes_nothing(
     begun.go()
 
 
+@pytest.mark.long
 def test_each_job_is_migrated_or_left_by_itself(
     deploy: Deploy, letter_job: Submit, engine: Callable[[], Engine], operator: Person
 ) -> None:

@@ -300,6 +300,7 @@ def test_two_bookkeepers_and_four_writers_at_once_count_everything_once(
         assert sum(s.cost for s in JobSpending.objects.all()) == sum(written)
 
 
+@pytest.mark.long
 def test_an_engine_counts_what_its_jobs_cost_by_itself(
     engine: Engine, tenant: Tenant, submitter: Person
 ) -> None:

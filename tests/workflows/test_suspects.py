@@ -100,14 +100,13 @@ def test_a_suspect_that_stops_its_worker_again_is_the_one_and_stops_at_the_third
 
 
 def test_a_worker_that_is_asked_to_stop_costs_no_attempt_and_makes_no_suspect(
-    tenant: Tenant, submitter: Person, monkeypatch: pytest.MonkeyPatch
+    tenant: Tenant, submitter: Person
 ) -> None:
-    monkeypatch.setattr("workflows.engine.engine.STOP_SECONDS", 0.3)
     stopped = Engine(slots=2, lease_seconds=20)
     stopped.start_threads()
     job_id = submit(tenant, submitter, "test-all", "gate")
     eventually(lambda: running_now(tenant) == [1], what="it to run")
-    stopped.request_stop()
+    stopped.request_stop(seconds=0.3)
     stopped.join()
     assert rows(tenant, job_id) == [(0, 0, 2, ItemState.READY)]
     with reading(tenant.pk):
