@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from config import supervisor
+from config.supervisor import addresses, processes
 from config.var import PROJECT
 from tests.config.processes import environment, is_running, until
 
@@ -37,9 +38,9 @@ time.sleep(600)
 """
 OWNER = """
 import os, sys, time
-from config import supervisor
+from config.supervisor.processes import Service
 lock = os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT)
-service = supervisor._Service("child", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ), lock)
+service = Service("child", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ), lock)
 service.start()
 print(service.process.pid, flush=True)
 time.sleep(600)
@@ -49,12 +50,12 @@ time.sleep(600)
 @pytest.fixture
 def service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> "Iterator[supervisor._Service]":
+) -> Iterator[processes.Service]:
     monkeypatch.setenv("COUNTERFOIL_VAR", str(tmp_path))
     lock = os.open(tmp_path / "lock", os.O_RDONLY | os.O_CREAT)
-    made = supervisor._Service("child", getattr(request, "param", SLEEPER), dict(os.environ), lock)
+    made = processes.Service("child", getattr(request, "param", SLEEPER), dict(os.environ), lock)
     yield made
-    supervisor._stop([made], 0)
+    processes.stop([made], 0)
     os.close(lock)
 
 
@@ -64,19 +65,19 @@ def _printed(tmp_path: Path, count: int) -> list[int]:
 
 
 def test_process_that_was_killed_is_started_again(
-    service: "supervisor._Service", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: processes.Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.start()
     [first] = _printed(tmp_path, 1)
     os.kill(first, signal.SIGKILL)
     until(service.has_ended)
-    until(lambda: supervisor._tend([service]) or len(_printed(tmp_path, 1)) == 2)
+    until(lambda: processes.tend([service]) or len(_printed(tmp_path, 1)) == 2)
     assert "child was ended by SIGKILL; starting it again in 1 s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("service", [PARENT], indirect=True)
 def test_what_an_ended_process_had_started_is_told_to_stop(
-    service: "supervisor._Service", tmp_path: Path
+    service: processes.Service, tmp_path: Path
 ) -> None:
     service.start()
     assert service.process is not None
@@ -114,22 +115,22 @@ def test_run_ends_what_a_killed_run_left_behind(tmp_path: Path) -> None:
     assert unreachable.startswith("The database server at /nonexistent cannot be reached")
 
 
-def test_pause_grows_while_a_process_keeps_ending(service: "supervisor._Service") -> None:
+def test_pause_grows_while_a_process_keeps_ending(service: processes.Service) -> None:
     pauses = []
     for _ in range(8):
         service.process = subprocess.Popen([sys.executable, "-c", ""])
         service.process.wait()
-        service.started_at = supervisor.time.monotonic()
+        service.started_at = time.monotonic()
         service.plan_restart()
         pauses.append(service.pause)
     assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
 @pytest.mark.parametrize("service", [STUBBORN], indirect=True)
-def test_process_that_ignores_the_stop_is_killed(service: "supervisor._Service", tmp_path: Path) -> None:
+def test_process_that_ignores_the_stop_is_killed(service: processes.Service, tmp_path: Path) -> None:
     service.start()
     [pid] = _printed(tmp_path, 1)
-    supervisor._stop([service], 0.2)
+    processes.stop([service], 0.2)
     assert not is_running(pid)
 
 
@@ -183,6 +184,6 @@ def test_taken_port_is_passed_over_and_named(
         taken.listen()
         port = taken.getsockname()[1]
         monkeypatch.setenv("COUNTERFOIL_PORT", str(port))
-        address = supervisor._free_addresses().web
+        address = addresses.free_addresses().web
     assert address != f"http://127.0.0.1:{port}"
     assert f"Port {port} is taken: web takes {address.rsplit(':', 1)[1]}." in capsys.readouterr().out
