@@ -1,8 +1,14 @@
-"""Where the web and the simulators listen."""
+"""Where the web and the simulators listen: on sockets that this process opens and keeps, and its services inherit.
+
+So nobody can take a port between its being chosen and its service's start, or while a service is started again: what is
+sent meanwhile waits in the kernel.
+"""
 
 import json
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from config.supervisor.words import SetupFailed, say
@@ -16,6 +22,8 @@ class Addresses:
     provider: str
     bureau: str
     index: str
+    sockets: dict[str, int]
+    """The descriptor of each by name."""
 
     def environment(self) -> dict[str, str]:
         return {
@@ -29,27 +37,23 @@ class Addresses:
         }
 
 
-def free_addresses() -> Addresses:
+@contextmanager
+def addresses_taken() -> Iterator[Addresses]:
     """The ports of the last run where they are free: proposals that wait name the receiver's address in full."""
     remembered = _remembered_ports()
-    web = int(os.environ.get("COUNTERFOIL_PORT", "8000"))
-    wanted = (
-        ("web", web),
-        ("erp", remembered.get("erp", 8101)),
-        ("provider", remembered.get("provider", 8102)),
-        ("bureau", remembered.get("bureau", 8103)),
-        ("index", remembered.get("index", 8104)),
-    )
-    found: dict[str, int] = {}
-    for name, port in wanted:
-        free = next((p for p in range(port, port + 100) if p not in found.values() and _is_free(p)), None)
-        if free is None:
-            raise SetupFailed(f"No port from {port} to {port + 99} is free for {name}: end what uses them.")
-        if free != port:
-            say(f"Port {port} is taken: {name} takes {free}.")
-        found[name] = free
-    var_file("run", "ports.json").write_text(json.dumps(found))
-    return Addresses(**{name: f"http://127.0.0.1:{port}" for name, port in found.items()})
+    wanted = {
+        "web": int(os.environ.get("COUNTERFOIL_PORT", "8000")),
+        "erp": remembered.get("erp", 8101),
+        "provider": remembered.get("provider", 8102),
+        "bureau": remembered.get("bureau", 8103),
+        "index": remembered.get("index", 8104),
+    }
+    with ExitStack() as held:
+        taken = {name: held.enter_context(_listening(name, port)) for name, port in wanted.items()}
+        ports = {name: one.getsockname()[1] for name, one in taken.items()}
+        var_file("run", "ports.json").write_text(json.dumps(ports))
+        urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        yield Addresses(**urls, sockets={name: one.fileno() for name, one in taken.items()})
 
 
 def _remembered_ports() -> dict[str, int]:
@@ -60,11 +64,14 @@ def _remembered_ports() -> dict[str, int]:
     return ports
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one in TIME_WAIT is free
+def _listening(name: str, port: int) -> socket.socket:
+    for candidate in range(port, port + 100):
         try:
-            probe.bind(("127.0.0.1", port))
+            # It listens at once: until then somebody else could still take the same port.
+            opened = socket.create_server(("127.0.0.1", candidate), backlog=256)
         except OSError:
-            return False
-        return True
+            continue
+        if candidate != port:
+            say(f"Port {port} is taken: {name} takes {candidate}.")
+        return opened
+    raise SetupFailed(f"No port from {port} to {port + 99} is free for {name}: end what uses them.")

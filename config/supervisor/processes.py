@@ -25,6 +25,8 @@ class Service:
     command: list[str]
     environment: dict[str, str]
     lock: int
+    socket: int | None = None
+    """Where it listens, if it does."""
     process: "subprocess.Popen[bytes] | None" = None
     started_at: float = 0.0
     start_at: float = 0.0
@@ -48,7 +50,7 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=(self.lock,),
+                pass_fds=(self.lock,) if self.socket is None else (self.lock, self.socket),
                 start_new_session=True,  # Ctrl-C is for the supervisor; it tells the main processes only
                 preexec_fn=end_with_parent(os.getpid()),
             )

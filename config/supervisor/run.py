@@ -7,9 +7,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from config import database, embedded
-from config.supervisor.addresses import Addresses, free_addresses
+from config.supervisor.addresses import Addresses, addresses_taken
 from config.supervisor.locks import try_lock, wait_for_last_run
 from config.supervisor.processes import STOP_SECONDS, Service, next_start, stop, tend
 from config.supervisor.services import services_of
@@ -31,10 +32,11 @@ def run() -> int:
     os.ftruncate(lock, 0)
     signals = Signals()
     services: list[Service] = []
+    held = ExitStack()
     try:
         services_lock = wait_for_last_run(signals)
         database.check_server(database.login_url())
-        addresses = free_addresses()
+        addresses = held.enter_context(addresses_taken())
         services.extend(services_of(addresses, services_lock))
         _serve(services, addresses, signals, announce=lambda address: os.pwrite(lock, address.encode(), 0))
     except Stopped:
@@ -48,6 +50,7 @@ def run() -> int:
             say("Stopping …")
         stop([s for s in services if not s.is_simulator], STOP_SECONDS)
         stop([s for s in services if s.is_simulator], 3)
+        held.close()
         embedded.leave_server()
         if services:
             say("Stopped. `make run` continues where this ended.")

@@ -12,19 +12,19 @@ def services_of(addresses: Addresses, lock: int) -> list[Service]:
     var = var_directory()
     script = "examples/simulators/provider_script.json"
     commands = {
-        "erp": _simulator("erp", addresses.erp, var / "erp.sqlite3"),
-        "index": _simulator("index", addresses.index, var / "index.sqlite3"),
+        "erp": _simulator("erp", addresses, var / "erp.sqlite3"),
+        "index": _simulator("index", addresses, var / "index.sqlite3"),
         "provider": [
-            *_simulator("provider", addresses.provider, var / "provider.sqlite3"),
+            *_simulator("provider", addresses, var / "provider.sqlite3"),
             "--script",
             script,
         ],
-        "bureau": _simulator("bureau", addresses.bureau, var / "bureau.sqlite3"),
+        "bureau": _simulator("bureau", addresses, var / "bureau.sqlite3"),
         "web": [
             *(sys.executable, "-m", "gunicorn", "config.wsgi", "-w", "2", "--threads", "4"),
             *(
                 "-b",
-                addresses.web.removeprefix("http://"),
+                f"fd://{addresses.sockets['web']}",
                 "--graceful-timeout",
                 "8",
                 "--access-logfile",
@@ -33,9 +33,15 @@ def services_of(addresses: Addresses, lock: int) -> list[Service]:
         ],
         "workers": [sys.executable, "manage.py", "qcluster"],
     }
-    return [Service(name, command, addresses.environment(), lock) for name, command in commands.items()]
+    return [
+        Service(name, command, addresses.environment(), lock, addresses.sockets.get(name))
+        for name, command in commands.items()
+    ]
 
 
-def _simulator(name: str, address: str, file: Path) -> list[str]:
-    port = address.rsplit(":", 1)[1]
-    return [sys.executable, "-m", f"examples.simulators.{name}", "--port", port, "--database", str(file)]
+def _simulator(name: str, addresses: Addresses, file: Path) -> list[str]:
+    listening = str(addresses.sockets[name])
+    return [
+        *(sys.executable, "-m", f"examples.simulators.{name}"),
+        *("--socket", listening, "--database", str(file)),
+    ]

@@ -1,5 +1,6 @@
 """The server of both simulators: HTTP/1.1, a thread a connection, and sockets that can be closed on purpose."""
 
+import argparse
 import os
 import signal
 import socket
@@ -119,10 +120,17 @@ class Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 256
 
-    def __init__(self, name: str, host: str, port: int, application: Callable[[Incoming], Reply]) -> None:
+    def __init__(
+        self, name: str, where: argparse.Namespace, application: Callable[[Incoming], Reply]
+    ) -> None:
         self.name = name
         self.application = application
-        super().__init__((host, port), Handler)
+        given = where.socket is not None
+        super().__init__((where.host, where.port or 0), Handler, bind_and_activate=not given)
+        if given:
+            self.socket.close()
+            self.socket = socket.socket(fileno=where.socket)
+            self._is_bound()
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT, which end the process at once: all that counts is committed already."""
@@ -135,12 +143,23 @@ class Server(ThreadingHTTPServer):
         # Not HTTPServer's: it looks the host's name up in DNS, which can take seconds.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
+        self._is_bound()
+
+    def _is_bound(self) -> None:
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
         if not isinstance(sys.exc_info()[1], OSError):
             traceback.print_exc(file=sys.stderr)
+
+
+def where_to_listen(parser: argparse.ArgumentParser) -> None:
+    """The options that `Server` reads."""
+    parser.add_argument("--host", default="127.0.0.1")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--port", type=int, help="0 takes a free one and prints it")
+    where.add_argument("--socket", type=int, metavar="FD", help="one that listens already, inherited")
 
 
 def _leave(signum: int, frame: FrameType | None) -> None:

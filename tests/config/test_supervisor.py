@@ -2,12 +2,14 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,7 @@ STUBBORN = [
 PARENT = [
     sys.executable,
     "-c",
-    "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(600)",
+    "import os, time; os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)",
 ]
 LEFT_BEHIND = """
 import fcntl, os, sys, time
@@ -177,13 +179,48 @@ def test_second_run_says_where_the_first_one_listens(tmp_path: Path, written: st
 
 
 def test_taken_port_is_passed_over_and_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    monkeypatch.setenv("COUNTERFOIL_VAR", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setenv("COUNTERFOIL_PORT", str(port))
-        address = addresses.free_addresses().web
+        with addresses.addresses_taken() as found:
+            address = found.web
     assert address != f"http://127.0.0.1:{port}"
     assert f"Port {port} is taken: web takes {address.rsplit(':', 1)[1]}." in capsys.readouterr().out
+
+
+def test_two_runs_that_choose_before_either_has_started_anything_take_other_ports(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And so do runs whose ports are remembered from a time when the other was not there."""
+    for remembered in (False, True):
+        with ExitStack() as held:
+            found = []
+            for folder in ("one", "two"):
+                monkeypatch.setenv("COUNTERFOIL_VAR", str(tmp_path / folder))
+                if remembered:
+                    shutil.copy(tmp_path / "one" / "run" / "ports.json", tmp_path / folder / "run" / "other")
+                    (tmp_path / folder / "run" / "other").replace(tmp_path / folder / "run" / "ports.json")
+                found.append(held.enter_context(addresses.addresses_taken()))
+            first, second = ({a.web, a.erp, a.provider, a.bureau, a.index} for a in found)
+            assert (len(first), len(second), first & second) == (5, 5, set())
+
+
+def test_request_that_comes_before_a_simulator_has_started_waits_for_it(
+    service: processes.Service, tmp_path: Path
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as client,
+    ):
+        client.settimeout(30)
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: erp\r\n\r\n")
+        service.socket = listening.fileno()
+        service.command = [
+            *(sys.executable, "-m", "examples.simulators.erp"),
+            *("--socket", str(service.socket), "--database", str(tmp_path / "erp.sqlite3")),
+        ]
+        service.start()
+        assert client.recv(100).startswith(b"HTTP/1.1 200 OK")

@@ -1,10 +1,10 @@
-"""`python -m examples.simulators.provider --port P --database FILE [--host H] [--script FILE]`."""
+"""`python -m examples.simulators.provider (--port P | --socket FD) --database FILE [--host H] [--script FILE]`."""
 
 import argparse
 from pathlib import Path
 
 from examples.simulators.provider.app import Provider
-from examples.simulators.server import Server
+from examples.simulators.server import Server, where_to_listen
 
 DEFAULT_SCRIPT = Path(__file__).parent.parent / "provider_script.json"
 
@@ -13,13 +13,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="examples.simulators.provider", description="A scripted model provider."
     )
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, required=True, help="0 takes a free one and prints it")
+    where_to_listen(parser)
     parser.add_argument("--database", type=Path, required=True)
     parser.add_argument("--script", type=Path, default=DEFAULT_SCRIPT)
     chosen = parser.parse_args()
     provider = Provider(database=chosen.database, script=chosen.script)
-    Server("Scripted-Provider", chosen.host, chosen.port, provider).run()
+    Server("Scripted-Provider", chosen, provider).run()
 
 
 if __name__ == "__main__":
