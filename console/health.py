@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_not_required
+from collections.abc import Callable
+
 from django.db import Error, connection
 from django.db.models import Case, When
 from django.db.models.functions import Now
-from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -18,7 +19,17 @@ MAY_SEE_HEALTH = (Role.OPERATOR, Role.ADMIN)
 """What is said there is of the installation, not of one organisation."""
 
 
-@login_not_required
+def probes(everything_else: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware before all other. What a probe brings along, a session's cookie or a Host of its own, is not looked at:
+    reading the session of a database that is away would answer with a page for people.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        return _PROBES.get(request.path_info, everything_else)(request)
+
+    return answer
+
+
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 when this process and its database answer, 503 when the database does not."""
     try:
@@ -29,7 +40,6 @@ def healthz(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
-@login_not_required
 def work(request: HttpRequest) -> JsonResponse:
     """200 when the work goes on, 503 when something does not do its part. Not for load balancers: the web may be well."""
     try:
@@ -55,6 +65,7 @@ def page(request: TenantRequest, slug: str) -> HttpResponseBase:
     return render_fragment(request, "console/health.html#live", context)
 
 
+_PROBES = {"/healthz": healthz, "/healthz/work": work}
 _CODES = {"ok": "PASSES", "warn": "HELD", "late": "FAILS"}
 
 

@@ -88,6 +88,7 @@ def test_working_machine_is_well_everywhere(tenant: Tenant) -> None:
     monitored = Client().get("/healthz/work")
     assert (monitored.status_code, monitored.json()["status"]) == (200, "ok")
     assert Client().get("/healthz").json() == {"status": "ok"}
+    assert Client(headers={"host": "10.1.2.3:8000"}).get("/healthz").json() == {"status": "ok"}
 
 
 def test_machine_without_a_worker_is_late_everywhere(tenant: Tenant) -> None:

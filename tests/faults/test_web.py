@@ -75,8 +75,9 @@ def test_pages_say_that_the_database_is_away_and_come_back_by_themselves(
             asked = browser.get(job)
             assert (asked.status_code, asked.headers["content-type"]) == (503, "application/problem+json")
             for monitored in ("/healthz", "/healthz/work"):
-                answer = httpx.get(f"{address}{monitored}", trust_env=False)
-                assert (answer.status_code, answer.json()["database"]) == (503, "cannot be reached")
+                for asked_by in (httpx.Client(base_url=address, trust_env=False), browser):
+                    answer = asked_by.get(monitored)
+                    assert (answer.status_code, answer.json()["database"]) == (503, "cannot be reached")
             for shown in (page, posted, asked):
                 assert not re.search(r"Traceback|psycopg|OperationalError|FATAL", shown.text)
 
