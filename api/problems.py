@@ -11,6 +11,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.views.defaults import page_not_found
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -37,6 +38,7 @@ TITLES = {
     429: "As many as may be kept are kept",
     503: "Not available at this moment",
 }
+NOWHERE = "There is nothing at this address."
 AWAY = "The database cannot be reached. Send it again with the same key."
 
 
@@ -98,6 +100,13 @@ def install(api: NinjaAPI) -> None:
         api.add_exception_handler(kind, told)
 
 
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's handler404: an address below the API's that no view has is a problem like every other."""
+    if request.path.startswith(reverse("api:api-root")):
+        return problem(404, NOWHERE)
+    return page_not_found(request, exception)
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: what failed before a view of the API had the request is a problem like every other."""
     if request.path.startswith(reverse("api:api-root")) and is_outage(sys.exc_info()[1]):
@@ -147,7 +156,7 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
         case HttpError():
             return problem(error.status_code, _plain(error))
         case ValidationError() | Http404():
-            return problem(404, "There is nothing at this address.")
+            return problem(404, NOWHERE)
         case _:
             return problem(400, str(error))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
-from approvals.actions.decide import LONGEST_REASON
+from approvals.reasons import LONGEST_REASON
 
 LONGEST_DIGEST = 200
 MOST_FIELDS = 100

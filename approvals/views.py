@@ -17,7 +17,7 @@ from access.refusals import Conflict, NotFound, NotPermitted, Refused
 from access.roles import Role
 from access.tenancy import reading
 from approvals import desk, inbox
-from approvals.actions.decide import DecisionResult, ReasonMissing, record_decision
+from approvals.actions.decide import DecisionResult, record_decision
 from approvals.actions.repropose import repropose_job
 from approvals.actions.withdraw import withdraw_approval, withdraw_proposal
 from approvals.asking import Ask, ask_for
@@ -25,6 +25,7 @@ from approvals.forms import Posted, posted, reason_of
 from approvals.inbox import Place
 from approvals.locks import NoSuchProposal, job_of
 from approvals.models import Proposal, Verdict
+from approvals.reasons import ReasonMissing
 from approvals.refused import refused_decision
 from approvals.showing import inbox_of, note_view, number, place_of, slip_context, slip_of
 from approvals.slips import Slip

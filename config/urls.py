@@ -13,4 +13,5 @@ urlpatterns = [
     path("", include("console.urls")),
 ]
 handler400 = "access.doors.bad_request"
+handler404 = "api.problems.not_found"
 handler500 = "api.problems.server_error"

@@ -16,11 +16,12 @@ from access import authority
 from access.refusals import Conflict, NotPermitted, Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import acting
-from approvals import canonical, rules
+from approvals import rules
 from approvals.actions.refusing import keeps_refusals
 from approvals.closing import DID, close, how_it_closed
 from approvals.locks import database_clock, job_of, lock_open_items, lock_proposal
 from approvals.models import Closing, Decision, Proposal, Verdict
+from approvals.reasons import ReasonMissing, check_reason
 from approvals.rules import Facts, NotAnApprover
 from approvals.wording import clock, count
 from workflows import items, journal
@@ -28,15 +29,9 @@ from workflows.locks import lock_job
 from workflows.models import Job
 from workflows.states import JobState
 
-LONGEST_REASON = 4000
-
 
 class NoSuchVerdict(Unprocessable):
     """Not one of approve, reject, request changes; or without the digest that it is about."""
-
-
-class ReasonMissing(Unprocessable):
-    """Saying no needs a reason; or the reason cannot be kept."""
 
 
 class StaleProposal(Conflict):
@@ -131,12 +126,7 @@ def _parse(
         raise NoSuchVerdict("A decision says which digest it is about. Open the proposal and decide there.")
     if verdict != Verdict.APPROVE and not reason.strip():
         raise ReasonMissing("Say why: whoever reads this later has only your reason.")
-    try:
-        canonical.check([reason, *fields])
-    except canonical.NotCanonical as broken:
-        raise ReasonMissing("The reason contains a character that cannot be stored.") from broken
-    if len(reason) > LONGEST_REASON:
-        raise ReasonMissing(f"Keep the reason under {LONGEST_REASON:,} characters.")
+    check_reason(reason, fields)
     return _Asked(Verdict(verdict), digest, reason.strip(), tuple(fields), authenticated_by, now)
 
 

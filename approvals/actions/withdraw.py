@@ -15,6 +15,7 @@ from approvals.closing import close, how_it_closed, reopen_to_decisions, void
 from approvals.freezing import note_missing_approvers
 from approvals.locks import lock_job_and_proposal
 from approvals.models import Closing, Proposal
+from approvals.reasons import check_reason
 from workflows import journal
 from workflows.states import JobState
 
@@ -47,8 +48,10 @@ def withdraw_proposal(
 ) -> Withdrawn:
     """The submitter of a job takes its proposal back: AWAITING_APPROVAL → VALIDATED. Nothing was sent.
 
-    Locks job → proposal. A repeat is TooLateToWithdraw. Raises NoSuchProposal, NotPermitted, NotYours.
+    Locks job → proposal. A repeat is TooLateToWithdraw. Raises NoSuchProposal, ReasonMissing (one that cannot be kept),
+    NotPermitted, NotYours.
     """
+    check_reason(reason)
     with (
         keeps_refusals(tenant_id, proposal_id, person_id, "withdraw proposal", now, event=REFUSED_EVENT),
         acting(tenant_id),
@@ -74,8 +77,10 @@ def withdraw_approval(
     """A manager takes the own approval back before anything is sent; the decision stays, marked void.
 
     Locks job → proposal. READY_TO_COMMIT → AWAITING_APPROVAL where the quorum was complete. The person may decide
-    anew. A repeat is NothingToWithdraw. Raises NoSuchProposal, NotPermitted, TooLateToWithdraw.
+    anew. A repeat is NothingToWithdraw. Raises NoSuchProposal, ReasonMissing (one that cannot be kept), NotPermitted,
+    TooLateToWithdraw.
     """
+    check_reason(reason)
     with (
         keeps_refusals(tenant_id, proposal_id, person_id, "withdraw approval", now, event=REFUSED_EVENT),
         acting(tenant_id),

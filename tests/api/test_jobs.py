@@ -130,3 +130,23 @@ def test_without_a_session_it_is_401_and_without_a_token_403(tenant: Tenant, sub
     strict.force_login(submitter)
     refused(send(strict, tenant.slug, order()), 403)
     assert count(tenant) == 0
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "no-such-address",
+        "t/{slug}",
+        "t/%00/jobs/1",
+        "t/{slug}/jobs/1/files/%00",
+        "t/%00/events/bank",
+        "t/{slug}/events/a%00b",
+        "t/{slug}/workflows/%00/jobs",
+    ],
+)
+def test_an_address_that_names_nothing_is_told_as_every_refusal(
+    tenant: Tenant, submitter: Person, path: str, method: str
+) -> None:
+    for client in (as_person(submitter), Client(headers={"host": "localhost"})):
+        refused(getattr(client, method)(f"/api/v1/{path.format(slug=tenant.slug)}"), 404)

@@ -13,6 +13,7 @@ from approvals.actions import decide
 from approvals.actions.decide import record_decision
 from approvals.locks import NoSuchProposal
 from approvals.models import Decision, Proposal, Refusal
+from approvals.reasons import ReasonMissing
 from approvals.rules import FourEyes, NotAnApprover, OverLimit
 from tests.approvals.world import World, draft, long_ago, make_person, operation
 from workflows import items, journal
@@ -116,13 +117,13 @@ def test_requested_changes_send_the_job_back_with_the_fields(world: World) -> No
 
 @pytest.mark.parametrize("verdict", ["reject", "request changes"])
 def test_saying_no_without_a_reason_is_refused(world: World, verdict: str) -> None:
-    refused(world, world.proposed(), decide.ReasonMissing, world.manager, verdict=verdict, reason="  ")
+    refused(world, world.proposed(), ReasonMissing, world.manager, verdict=verdict, reason="  ")
 
 
 def test_a_reason_or_verdict_that_cannot_be_kept_is_refused_and_never_a_crash(world: World) -> None:
     proposal = world.proposed()
-    refused(world, proposal, decide.ReasonMissing, world.manager, verdict="reject", reason="a\x00b")
-    refused(world, proposal, decide.ReasonMissing, world.manager, reason="x" * 4001)
+    refused(world, proposal, ReasonMissing, world.manager, verdict="reject", reason="a\x00b")
+    refused(world, proposal, ReasonMissing, world.manager, reason="x" * 4001)
     refused(world, proposal, decide.NoSuchVerdict, world.manager, verdict="maybe\x00\ud800")
     refused(world, proposal, decide.NoSuchVerdict, world.manager, digest="")
 

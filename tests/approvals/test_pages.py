@@ -343,6 +343,17 @@ def test_a_withdrawn_signature_stays_on_the_slip_struck_out(world: World) -> Non
     assert "Approve and sign <kbd" in html
 
 
+def test_a_reason_that_cannot_be_kept_takes_nothing_back(world: World) -> None:
+    proposal, submitter, manager = world.proposed(), as_person(world.submitter), as_person(world.manager)
+    world.decide(proposal, world.manager)
+    for client, name in ((submitter, "approval-withdraw"), (manager, "approval-unsign")):
+        answer = client.post(at(world, name, proposal), {"reason": "a\0b"})
+        assert answer.status_code == 422
+        assert "a character that cannot be stored" in text(answer)
+    assert decisions(world) == [(world.manager.username, "approve")]
+    assert (world.state(proposal), world.proposal(proposal).closed_at) == ("READY_TO_COMMIT", None)
+
+
 def test_hostile_text_is_escaped_and_what_cannot_be_seen_is_shown(world: World) -> None:
     change = {
         "field": "limit",
