@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from django.db import connection
+
 from access.refusals import NotFound
 from workflows.kinds import NOT_STEPS
 from workflows.models import (
@@ -73,6 +75,17 @@ def lock_files(digests: Collection[str]) -> list[StoredFile]:
     """Kept files without their bytes, locked in the order of their ids: only a sweep minds. No lock comes before it."""
     query = StoredFile.objects.select_for_update(no_key=True, of=("self",)).defer("content")
     return list(query.filter(digest__in=digests).order_by("pk"))
+
+
+def lock_name(kind: str, tenant_id: int, name: str) -> None:
+    """Held until the transaction ends by whoever may make the one row of a kind and a name, before that row's lock.
+
+    A row that is not there yet cannot be locked: without this the second of two who make it would break the constraint.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 2))", [f"{kind}:{tenant_id}:{name}"]
+        )
 
 
 def lock_limit(name: str) -> Limit | None:

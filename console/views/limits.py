@@ -90,13 +90,17 @@ def edit(request: TenantRequest, slug: str) -> HttpResponseBase:
 @tenant_page(Role.ADMIN)
 def drop(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Takes a limit away."""
-    drop_limit(tenant_id=request.tenant.pk, name=request.POST.get("name", ""), person_id=request.person.pk)
+    drop_limit(
+        tenant_id=request.tenant.pk,
+        name=request.POST.get("name", "").replace("\0", ""),
+        person_id=request.person.pk,
+    )
     messages.success(request, "Dropped. What names it is no longer limited.")
     return redirect("limits", slug)
 
 
 def _initial(request: TenantRequest) -> dict[str, object]:
-    name = request.GET.get("name", "")
+    name = request.GET.get("name", "").replace("\0", "")
     with reading(request.tenant.pk):
         limit = Limit.objects.filter(name=name).first()
     if limit is None:

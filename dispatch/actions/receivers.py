@@ -22,7 +22,7 @@ from dispatch.locks import lock_receiver
 from dispatch.models import Operation, Receiver, ReceiverContract
 from dispatch.secrets import check_reference
 from dispatch.states import SETTLED
-from workflows.locks import lock_job
+from workflows.locks import lock_job, lock_name
 
 
 class BadReceiver(Unprocessable):
@@ -68,6 +68,7 @@ def keep_receiver(
 ) -> ReceiverResult:
     """The write of `write_receiver`, inside the caller's transaction and scope. Raises BadReceiver."""
     _check(base_url, secret_reference)
+    lock_name("receiver", tenant_id, name)
     known = Receiver.objects.filter(name=name).first()
     if known is None:
         known = Receiver.objects.create(

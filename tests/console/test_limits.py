@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from io import StringIO
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connections
 from django.test import Client
 
-from access.models import Person, Tenant
+from access.models import Person, Tenant, TenantEntry
 from access.roles import Role
 from access.tenancy import reading
-from tests.support import make_person, make_tenant
+from tests.support import eventually, make_person, make_tenant
 from workflows import registry
 from workflows.models import Limit, SharedLimit
 
@@ -100,6 +105,42 @@ def test_a_limit_that_means_nothing_is_refused_with_a_sentence(
     assert answer.status_code == 422
     assert told in answer.content.decode()
     assert stored(tenant) == []
+
+
+def test_a_name_that_no_database_takes_is_the_name_of_nothing(tenant: Tenant, admin: Person) -> None:
+    client = signed_in(admin)
+    assert client.get(f"/t/{tenant.slug}/limits/set/?name=%00").status_code == 200
+    assert client.post(f"/t/{tenant.slug}/limits/drop/", {"name": "\0"}).status_code == 409
+
+
+def test_two_who_set_a_new_limit_at_once_both_set_it(tenant: Tenant, admin: Person) -> None:
+    """C holds the head of the tenant's journal. A and B both want a limit that there is not: one has written it and
+    waits for C, the other waits for the first. C lets go, the first commits, and the second changes what is there."""
+    client, url = signed_in(admin), f"/t/{tenant.slug}/limits/set/"
+    client.post(url, {"name": "model-b", "concurrency": "1"})
+    with psycopg.connect(os.environ["DATABASE_URL"]) as head, ThreadPoolExecutor(2) as people:
+        head.execute("SELECT 1 FROM access_tenanthead WHERE tenant_id = %s FOR UPDATE", [tenant.pk])
+        pressed = [
+            people.submit(_post, admin, url, {"name": "model-a", "concurrency": count})
+            for count in ("3", "4")
+        ]
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        eventually(lambda: head.execute(waiting).fetchone() == (2,), what="both waiting")
+        head.commit()
+        assert [p.result(20) for p in pressed] == [302, 302]
+    with reading(tenant.pk):
+        told = [json.loads(e.evidence) for e in TenantEntry.objects.order_by("sequence")][1:]
+    first, second = (t["after"] for t in told)
+    assert [t["before"] for t in told] == [{}, first]
+    assert {first["concurrency"], second["concurrency"]} == {3, 4}
+    assert sorted(stored(tenant))[:1] == [("model-a", second["concurrency"], None)]
+
+
+def _post(person: Person, url: str, given: dict[str, str]) -> int:
+    try:
+        return signed_in(person).post(url, given).status_code
+    finally:
+        connections.close_all()
 
 
 def test_another_organisations_limits_are_not_seen(tenant: Tenant, admin: Person) -> None:

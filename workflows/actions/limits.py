@@ -14,7 +14,7 @@ from access import authority, tenant_journal
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
-from workflows.locks import lock_limit, lock_shared_limit
+from workflows.locks import lock_limit, lock_name, lock_shared_limit
 from workflows.models import Limit, LimitTerms, SharedLimit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -69,13 +69,14 @@ class Terms:
 
 
 def set_limit(*, tenant_id: int, name: str, terms: Terms, person_id: int, now: datetime) -> None:
-    """Write a tenant's limit, new or in place of the one of this name. Admins only. Locks the limit.
+    """Write a tenant's limit, new or in place of the one of this name. Admins only. Locks the limit's name → the limit.
 
     What it had counted stays, except that a closed one is looked at anew. Raises NotPermitted, BadLimit.
     """
     terms.check(name)
     with acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
+        lock_name("limit", tenant_id, name)
         limit = lock_limit(name) or Limit(tenant_id=tenant_id, name=name)
         before = _terms_of(limit).as_evidence()
         _write(limit, terms, by=actor.name, now=now)
@@ -108,6 +109,7 @@ def set_shared_limit(*, name: str, terms: Terms | None, by: str, now: datetime) 
     if terms is not None:
         terms.check(name)
     with transaction.atomic(durable=True):
+        lock_name("limit", 0, name)
         limit = lock_shared_limit(name)
         if terms is None:
             if limit is None:
