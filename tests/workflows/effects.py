@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import multiprocessing
 import os
+import platform
 import signal
 import socket
 import sqlite3
@@ -123,6 +125,16 @@ def _spawn(where: str) -> str:
     return "spawned"
 
 
+def _c_signal(where: str) -> str:
+    """The other ways to a process than kill(2), each with the signal that does nothing, sent to our parent."""
+    library, parent = ctypes.CDLL(None, use_errno=True), os.getppid()
+    for number, *arguments in SIGNALS[platform.machine()]:
+        answer = library.syscall(*(parent if a == "parent" else a for a in (number, *arguments)))
+        if answer != -1 or ctypes.get_errno() != errno.EPERM:
+            return f"call {number} answered {answer}, errno {ctypes.get_errno()}"
+    return "none went out"
+
+
 def _scratch(where: str) -> str:
     with tempfile.NamedTemporaryFile("w") as file:
         file.write("x")
@@ -133,6 +145,26 @@ def _crash(where: str) -> str:
     ctypes.string_at(0)
     return "survived"
 
+
+_INFO = ctypes.create_string_buffer(128)
+SIGNALS: dict[str, list[tuple[Any, ...]]] = {
+    # kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo; on x86-64 also kill by the number of its x32 twin
+    "x86_64": [
+        (62, "parent", 0),
+        (200, "parent", 0),
+        (234, "parent", "parent", 0),
+        (129, "parent", 0, _INFO),
+        (297, "parent", "parent", 0, _INFO),
+        (0x40000000 + 62, "parent", 0),
+    ],
+    "aarch64": [
+        (129, "parent", 0),
+        (130, "parent", 0),
+        (131, "parent", "parent", 0),
+        (138, "parent", 0, _INFO),
+        (240, "parent", "parent", 0, _INFO),
+    ],
+}
 
 ACTS: dict[str, Callable[[str], Any]] = {
     "post": _post,
@@ -153,6 +185,8 @@ ACTS: dict[str, Callable[[str], Any]] = {
     "spawn": _spawn,
     "c library": _c_library,
     "c fork": _c_fork,
+    "c signal": _c_signal,
+    "long": lambda where: "long " * 40_000,
     "exit": lambda where: os._exit(0),
     "abort": lambda where: os.abort(),
     "kill": lambda where: os.kill(os.getppid(), signal.SIGTERM),

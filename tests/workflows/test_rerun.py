@@ -150,7 +150,7 @@ def test_kernel_refuses_what_a_c_library_does_by_itself(
     engine: Engine, tenant: Tenant, submitter: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    made = [failed_attempt(tenant, submitter, "test-effects", does=d, where=str(tmp_path / d)) for d in ("c library", "c fork")]  # fmt: skip
+    made = [failed_attempt(tenant, submitter, "test-effects", does=d, where=str(tmp_path / d)) for d in ("c library", "c fork", "c signal")]  # fmt: skip
     monkeypatch.setenv("TEST_EFFECTS", "on")
     connected, _ = rerun(capsys, *made[0], "--show-values")
     if "without the kernel's help" in connected:
@@ -159,6 +159,7 @@ def test_kernel_refuses_what_a_c_library_does_by_itself(
     forked, _ = rerun(capsys, *made[1], "--show-values")
     assert '{"said":"errno 1"}' in forked
     assert not (tmp_path / "c fork").exists()
+    assert '{"said":"none went out"}' in rerun(capsys, *made[2], "--show-values")[0]
 
 
 @pytest.mark.long
@@ -195,14 +196,19 @@ def test_reading_and_scratch_files_are_no_effects_and_values_are_shown_when_aske
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     scratch = failed_attempt(tenant, submitter, "test-effects", does="scratch")
-    prints = failed_attempt(tenant, submitter, "test-effects", does="print", where="PRIVATE-7")
+    prints = failed_attempt(tenant, submitter, "test-effects", does="print", where="PRIVATE-7\x9b2J")
+    long = failed_attempt(tenant, submitter, "test-effects", does="long")
     monkeypatch.setenv("TEST_EFFECTS", "on")
     assert rerun(capsys, *scratch)[1] == "It succeeded this time."
+    printed, why = rerun(capsys, *long, "--seconds", "30")  # more than a pipe holds
+    assert why == "It succeeded this time.", why
+    assert "200,011 characters" in printed
     hidden, _ = rerun(capsys, *prints)
     assert "PRIVATE-7" not in hidden
     shown, _ = rerun(capsys, *prints, "--show-values")
-    assert "printed PRIVATE-7" in shown
-    assert '"where": "PRIVATE-7"' in shown or '"where":"PRIVATE-7"' in shown
+    assert "printed PRIVATE-7\\u009b2J" in shown
+    assert "\x9b" not in shown
+    assert '"where":"PRIVATE-7' in shown.replace('": "', '":"')
     assert "3 tokens in" in shown
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import platform
 import socket
 import sys
@@ -15,9 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 Instruction = tuple[int, int, int, int]
-_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_OTHER_NUMBERS = 0x40000000
+"""From here on x86-64 has the same calls once more (x32)."""
 _CLONE_THREAD = 0x00010000
 _NO_NEW_PRIVILEGES, _SET_FILTER, _ALL_THREADS = 38, 1, 1
 
@@ -32,6 +35,7 @@ class _Calls:
     network: tuple[int, ...]
     clone: int
     clone3: int
+    tgkill: int
     never: tuple[int, ...]
 
 
@@ -43,8 +47,10 @@ _KINDS = {
         network=(42, 49, 50),  # connect, bind, listen
         clone=56,
         clone3=435,
-        # fork, vfork, execve, kill, ptrace, tkill, execveat, process_vm_writev, pidfd_send_signal, io_uring_setup
-        never=(57, 58, 59, 62, 101, 200, 322, 311, 424, 425),
+        tgkill=234,
+        # fork, vfork, execve, kill, ptrace, rt_sigqueueinfo, tkill, rt_tgsigqueueinfo, execveat, process_vm_writev,
+        # pidfd_send_signal, io_uring_setup
+        never=(57, 58, 59, 62, 101, 129, 200, 297, 322, 311, 424, 425),
     ),
     "aarch64": _Calls(
         architecture=0xC00000B7,
@@ -53,8 +59,10 @@ _KINDS = {
         network=(203, 200, 201),
         clone=220,
         clone3=435,
-        # execve, kill, tkill, ptrace, execveat, process_vm_writev, pidfd_send_signal, io_uring_setup
-        never=(221, 129, 130, 117, 281, 271, 424, 425),
+        tgkill=131,
+        # execve, kill, tkill, ptrace, rt_sigqueueinfo, rt_tgsigqueueinfo, execveat, process_vm_writev,
+        # pidfd_send_signal, io_uring_setup
+        never=(221, 129, 130, 117, 138, 240, 281, 271, 424, 425),
     ),
 }
 
@@ -80,6 +88,8 @@ def _program(calls: _Calls, network: bool) -> Iterator[Instruction]:
     yield (_EQUAL, 1, 0, calls.architecture)
     yield (_RETURN, 0, 0, _KILL)
     yield again
+    yield (_AT_LEAST, 0, 1, _OTHER_NUMBERS)
+    yield refuse
     for number in (*calls.never, *(calls.network if network else ())):
         yield (_EQUAL, 0, 1, number)
         yield refuse
@@ -89,6 +99,12 @@ def _program(calls: _Calls, network: bool) -> Iterator[Instruction]:
     yield (_EQUAL, 0, 4, calls.clone)
     yield (_LOAD, 0, 0, _FIRST_ARGUMENT_AT)
     yield (_ANY_BIT, 1, 0, _CLONE_THREAD)
+    yield refuse
+    yield again
+    # What a C library's abort() and the end of a thread need: a signal to itself.
+    yield (_EQUAL, 0, 4, calls.tgkill)
+    yield (_LOAD, 0, 0, _FIRST_ARGUMENT_AT)
+    yield (_EQUAL, 1, 0, os.getpid())
     yield refuse
     yield again
     if network:

@@ -45,20 +45,19 @@ def _child(
     order: dict[str, Any], scratch: str, seconds: float
 ) -> tuple[dict[str, Any] | None, int | None, str]:
     """(what it told, its exit code or None after its time, what it printed)."""
-    read, write = os.pipe()
     printed = Path(scratch) / "printed"
-    with printed.open("wb") as output, os.fdopen(read, "rb") as answer:
+    # A file and no pipe: whoever writes more than a pipe holds waits for us, who wait for its end.
+    with printed.open("wb") as output, tempfile.TemporaryFile() as answer:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workflows.replaying.child", str(write)],
+            [sys.executable, "-m", "workflows.replaying.child", str(answer.fileno())],
             cwd=settings.BASE_DIR,
             env=_environment(scratch),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            pass_fds=(write,),
+            pass_fds=(answer.fileno(),),
             start_new_session=True,
         )
-        os.close(write)
         code: int | None
         try:
             process.communicate(json.dumps(order).encode(), timeout=seconds)
@@ -67,6 +66,7 @@ def _child(
             process.kill()
             process.wait()
             code = None
+        answer.seek(0)
         text = answer.read()
     said = hide(printed.read_bytes()[:LONGEST_SAID].decode("utf-8", "replace"))
     return (json.loads(text) if code == 0 and text else None), code, said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from web.hidden import is_hidden
 from workflows.models import Job
 from workflows.replaying.recorded import Given, Recorded
 from workflows.replaying.rerun import Rerun
@@ -77,5 +78,6 @@ def _content(name: str, text: str, values: bool) -> Iterator[str]:
 
 
 def _block(text: str) -> Iterator[str]:
+    """What others wrote, so that it cannot steer the terminal that it is printed on."""
     for line in text.splitlines() or [""]:
-        yield f"{INDENT}{line}"
+        yield INDENT + "".join(f"\\u{ord(c):04x}" if is_hidden(c) else c for c in line)
