@@ -8,7 +8,7 @@ from __future__ import annotations
 from access.refusals import NotFound
 from dispatch import locks as dispatch_locks
 from dispatch.models import Operation
-from reconciliation.models import Bulk, Case, ResolutionRequest
+from reconciliation.models import Bulk, BulkState, Case, ResolutionRequest
 from workflows.locks import lock_job
 from workflows.models import Job
 
@@ -31,6 +31,12 @@ def lock_bulk(bulk_id: int) -> Bulk:
     if bulk is None:
         raise NoSuchBulk(f"There is no bulk {bulk_id} here.")
     return bulk
+
+
+def lock_planned(person_id: int) -> list[int]:
+    """The bulks that a person has planned and nobody has confirmed, fresh and locked for their removal, by id."""
+    rows = Bulk.objects.select_for_update(of=("self",)).filter(planned_by=person_id, state=BulkState.PLANNED)
+    return list(rows.order_by("pk").values_list("pk", flat=True))
 
 
 def job_of(case_id: int) -> int:

@@ -15,7 +15,7 @@ from access.tenant_journal import record
 from reconciliation.actions.working import text
 from reconciliation.bulk.selecting import Filters, chosen, freeze
 from reconciliation.bulk.verbs import BulkVerb, terms_of
-from reconciliation.locks import lock_bulk
+from reconciliation.locks import lock_bulk, lock_planned
 from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
 from reconciliation.words import clock
 from workflows.stopped import check_attempts
@@ -54,16 +54,16 @@ class Planned:
 def plan_bulk(*, tenant_id: int, person_id: int, verb: str, filters: Filters, now: datetime) -> Planned:
     """Freeze what a filter leaves at this moment; nothing is done to it. An earlier plan of the same person goes.
 
-    Locks nothing. Raises NotPermitted, NoSuchVerb, BadFilter, NothingChosen, TooMany.
+    Locks the earlier plan. Raises NotPermitted, NoSuchVerb, BadFilter, NothingChosen, TooMany.
     """
     if verb not in set(BulkVerb):
         raise NoSuchVerb(f"There is no “{verb}” in bulk. There are: {', '.join(BulkVerb)}.")
     terms = terms_of(verb)
     with acting(tenant_id):
         authority.require(person_id, terms.role)
-        earlier = Bulk.objects.filter(planned_by=person_id, state=BulkState.PLANNED)
+        earlier = lock_planned(person_id)
         BulkEntry.objects.filter(bulk__in=earlier).delete()
-        earlier.delete()
+        Bulk.objects.filter(pk__in=earlier).delete()
         bulk = Bulk.objects.create(
             tenant_id=tenant_id, verb=verb, filters=filters.asked(), planned_by_id=person_id, planned_at=now
         )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from io import StringIO
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
@@ -19,6 +22,7 @@ from access.owner import as_owner
 from access.refusals import NotPermitted, Refused
 from access.roles import WORKER, Role
 from access.tenancy import acting, reading
+from access.tenant_journal import record
 from reconciliation.actions.bulk import (
     AlreadyConfirmed,
     NothingChosen,
@@ -33,7 +37,7 @@ from reconciliation.models import Bulk, BulkEntry, BulkState
 from tests.approvals.world import at_once
 from tests.dispatch.world import as_engine
 from tests.reconciliation.floor import Floor
-from tests.support import make_person
+from tests.support import eventually, make_person
 from workflows import journal, registry
 from workflows.actions.retry import grant_attempts
 from workflows.locks import lock_job
@@ -329,6 +333,30 @@ def test_of_two_who_confirm_at_once_one_is_told_who_was_first(floor: Floor) -> N
     assert len(floor.told("bulk.confirmed")) == 1
 
 
+def test_a_plan_that_is_confirmed_while_its_planner_chooses_anew_stays(floor: Floor) -> None:
+    """A confirms the first plan and has not committed; B, in another tab, chooses anew and finds that plan unconfirmed.
+    A commits; B goes on, and leaves what is confirmed alone."""
+    _, items = floor.stopped("ValueError")
+    first = floor.plan("grant")
+    with acting(floor.tenant.pk):
+        record(event="tests.began", actor=WORKER, evidence={})
+    with ThreadPoolExecutor(2) as people, psycopg.connect(os.environ["DATABASE_URL"]) as head:
+        head.execute("SELECT 1 FROM access_tenanthead WHERE tenant_id = %s FOR UPDATE", [floor.tenant.pk])
+        confirmed = people.submit(alone, lambda: floor.confirm(first))
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        eventually(lambda: head.execute(waiting).fetchone() == (1,), what="the confirmation, at its journal")
+        planned = people.submit(alone, lambda: floor.plan("skip"))
+        eventually(
+            lambda: head.execute(waiting).fetchone() == (2,), what="the plan, at what is being confirmed"
+        )
+        head.commit()
+        confirmed.result(20)
+        second = planned.result(20)
+    assert (floor.bulk(first).state, floor.bulk(second).state) == (BulkState.RUNNING, BulkState.PLANNED)
+    floor.work(first)
+    assert floor.results(first) == [(i.pk, "done") for i in items]
+
+
 def test_two_workers_at_once_do_nothing_twice(floor: Floor) -> None:
     _, items = floor.stopped(*["ValueError"] * 20)
     bulk_id = floor.plan("grant")
@@ -340,6 +368,14 @@ def test_two_workers_at_once_do_nothing_twice(floor: Floor) -> None:
     with reading(floor.tenant.pk):
         assert JournalEntry.objects.filter(event="attempts.granted").count() == 20
         assert {i.attempts_limit for i in WorkItem.objects.filter(pk__in=[i.pk for i in items])} == {3}
+
+
+def alone(call: Callable[[], Any]) -> Any:
+    """In a thread, with a connection of its own."""
+    try:
+        return call()
+    finally:
+        connections.close_all()
 
 
 def _turns_without_hold(floor: Floor, bulk_id: int, worker: str) -> None:
