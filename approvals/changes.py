@@ -17,13 +17,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field. `changed` is the part of the proposed value that differs, between `before` and `after`."""
+    """One field. The proposed value differs from the current one between `start` and `end`."""
 
     label: str
     current: str | None
-    before: str
-    changed: str
-    after: str
+    proposed: str
+    start: int
+    end: int
     source: str
     source_version: str
     read_at: datetime | None
@@ -38,14 +38,14 @@ def source_of(value: dict[str, Any]) -> Source:
 def change_of(value: dict[str, Any], sources: Sequence[Source]) -> Change:
     """One changed field of the document; its source's age where that is among the proposal's sources."""
     current, proposed = value["current"], value["proposed"]
-    before, changed, after = _marked(current, proposed)
+    start, end = _differing(current, proposed)
     named = (value["source"], value["source_version"])
     return Change(
         label=value["label"],
         current=current,
-        before=before,
-        changed=changed,
-        after=after,
+        proposed=proposed,
+        start=start,
+        end=end,
         source=value["source"],
         source_version=value["source_version"],
         read_at=next((s.read_at for s in sources if (s.name, s.version) == named), None),
@@ -53,18 +53,18 @@ def change_of(value: dict[str, Any], sources: Sequence[Source]) -> Change:
     )
 
 
-def _marked(current: str | None, proposed: str) -> tuple[str, str, str]:
-    """The proposed value cut into what stays, what differs, what stays; only whole words are told apart."""
+def _differing(current: str | None, proposed: str) -> tuple[int, int]:
+    """From where to where the proposed value differs; only whole words are told apart."""
     if current is None:
-        return proposed, "", ""
+        return 0, 0
     was, now = current.split(" "), proposed.split(" ")
     start = _same(was, now)
     end = _same(was[start:][::-1], now[start:][::-1])
     middle = now[start : len(now) - end]
     if not middle:
-        return "", proposed, ""
-    before, after = " ".join(now[:start]), " ".join(now[len(now) - end :] if end else [])
-    return (f"{before} " if before else ""), " ".join(middle), (f" {after}" if after else "")
+        return 0, len(proposed)
+    before = len(" ".join(now[:start])) + (1 if start else 0)
+    return before, before + len(" ".join(middle))
 
 
 def _same(one: list[str], other: list[str]) -> int:

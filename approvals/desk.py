@@ -15,7 +15,7 @@ from approvals.models import Closing, Verdict
 from approvals.sets import PAGE, Part, part_of
 from approvals.slips import Difference, Slip, SlipDecision, SlipOperation
 from approvals.wording import count
-from web.hidden import is_hidden
+from web.seeing import sight_of
 from web.times import WITHIN_THE_DAY
 from workflows.states import JobState
 
@@ -79,10 +79,12 @@ class Reading:
     signatures: list[Signature]
     places: range
     hidden: int
+    alike: int
     far: bool
     failing: int
     closed_words: str
     differences: list[Difference]
+    more_differences: list[Difference]
     desk: Desk
     again: bool
 
@@ -95,6 +97,7 @@ def reading_of(
     part = part_of(slip.operations, sources, start)
     few = slip.operations if part is None else []
     changes = [c for o in slip.operations for c in o.changes]
+    sights = [sight_of(text) for text in _texts(slip.document)]
     return Reading(
         slip=slip,
         operations=[_operation(o, sources, len(few)) for o in few],
@@ -105,11 +108,13 @@ def reading_of(
         sources=sources,
         signatures=[_signature(d, slip) for d in slip.decisions],
         places=range(max(slip.quorum - slip.approvals, 0) if slip.open else 0),
-        hidden=sum(map(_hidden_in, _texts(slip.document))),
+        hidden=sum(len(s.hidden) for s in sights),
+        alike=sum(len(s.alike) for s in sights),
         far=slip.expires_at - now >= WITHIN_THE_DAY,
         failing=sum(not c.ok for c in slip.checks),
         closed_words=CLOSED.get(slip.closing, ""),
         differences=slip.differences[:TOLD_DIFFERENCES],
+        more_differences=slip.differences[TOLD_DIFFERENCES:],
         desk=_desk(slip, handle, len(changes), part),
         again=may_propose_again and slip.closed_at is not None and slip.job_state == JobState.VALIDATED,
     )
@@ -217,7 +222,3 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for inside in value:
             yield from _texts(inside)
-
-
-def _hidden_in(text: str) -> int:
-    return 0 if text.isascii() and text.isprintable() else sum(map(is_hidden, text))

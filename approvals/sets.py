@@ -172,7 +172,9 @@ def _spreads(operations: Sequence[SlipOperation], told: dict[str, set[tuple[str,
 def _named(value: str) -> str:
     if not value:
         return "empty"
-    return value if len(value) <= LONGEST_NAMED else f"{value[:LONGEST_NAMED]}…"
+    if len(value) <= LONGEST_NAMED:
+        return value
+    return f"{value[:LONGEST_NAMED]}… ({len(value):,} characters, in full below)"
 
 
 def _source(name: str, version: str) -> str:

@@ -73,7 +73,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "console.context.console",
             ],
-            "builtins": ["web.templatetags.counterfoil"],
+            "builtins": ["web.templatetags.counterfoil", "web.templatetags.seen"],
         },
     },
 ]

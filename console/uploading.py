@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from access.doors import TenantRequest
 from access.tenancy import reading
-from web.hidden import show_hidden
+from web.seeing import shown
 from workflows.actions.keep_file import Kept, keep_file, too_large
 from workflows.authoring import FileKind, Problem
 from workflows.models import StoredFile
@@ -40,7 +40,7 @@ class UploadInput(forms.Widget):
             return chooser
         said = format_html(
             '<p class="small">{}, {}, is kept. Choose another to take its place.</p>',
-            show_hidden(self.kept.name),
+            shown(self.kept.name),
             filesizeformat(self.kept.size),
         )
         return format_html(

@@ -91,7 +91,7 @@ def test_set_says_what_its_operations_have_in_common(world: World) -> None:
         (["a", "b", "c", "d", "a"], "a in 2, b in 1, c in 1, d in 1"),
         (["a", "b", "c", "d", "e"], "5 different values"),
         (["a", "b", "c", "d", "e", "e", ""], "empty in 1, 5 different values, most often e in 2, a in 1"),
-        (["x" * 61], "x" * 60 + "…"),
+        (["x" * 61], "x" * 60 + "… (61 characters, in full below)"),
         (["a"] * 1234 + ["b"], "a in 1,234, b in 1"),
     ],
 )
@@ -139,7 +139,7 @@ def test_every_value_and_every_byte_of_an_operation_stands_on_its_page_and_all_o
     whole = page(world, proposal, "all")
 
     for n in range(1, 121):
-        shown = [re.search(rf"Name {n:03d}(</mark>)?</ins>", html) is not None for html in pages]
+        shown = [re.search(rf"Name {n:03d}(</mark>)?</span></ins>", html) is not None for html in pages]
         assert shown == [n <= 50, 50 < n <= 100, n > 100]
         body = f"&quot;name&quot;: &quot;Name {n:03d}&quot;"
         assert body in pages[(n - 1) // 50]

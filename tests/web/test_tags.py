@@ -241,9 +241,9 @@ def test_references_and_copies_escape_their_value() -> None:
         ("\U000e0041", "U+E0041 TAG LATIN CAPITAL LETTER A"),
         ("\ufe0f", "U+FE0F VARIATION SELECTOR-16"),
         ("\u2028", "U+2028 LINE SEPARATOR"),
-        ("\x00", "U+0000 unnamed character"),
-        ("\r", "U+000D unnamed character"),
-        ("\x7f", "U+007F unnamed character"),
+        ("\x00", "U+0000 CONTROL"),
+        ("\r", "U+000D CONTROL"),
+        ("\x7f", "U+007F CONTROL"),
     ],
 )
 def test_visible_shows_what_a_reader_cannot_see(char: str, title: str) -> None:

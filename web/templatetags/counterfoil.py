@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from web import amounts, drawing, hidden, times, vocabulary
+from web import amounts, drawing, seeing, times, vocabulary
 
 register = template.Library()
 
@@ -57,7 +57,7 @@ def money(amount: Decimal | int | str | None, currency: str = "EUR", kind: str =
     try:
         value = amounts.as_decimal(amount)
     except ValueError:
-        return format_html('<span class="late">not an amount: {}</span>', hidden.show_hidden(str(amount)))
+        return format_html('<span class="late">not an amount: {}</span>', seeing.shown(str(amount)))
     sign, figures = amounts.sign_and_figures(value, currency)
     between = amounts.NBSP if kind == "money" else ""
     shown = format_html("<span>{}</span>", sign) if kind != "money" else sign
@@ -207,8 +207,8 @@ def seal(handle: str = "", kind: str = "") -> SafeString:
 
 @register.filter
 def visible(value: object) -> SafeString:
-    """Untrusted text, escaped, with hidden and reordering characters shown as code points."""
-    return hidden.show_hidden("" if value is None else str(value))
+    """Untrusted text, escaped, with hidden, reordering and look-alike characters shown as such."""
+    return seeing.shown("" if value is None else str(value))
 
 
 @register.simple_tag(takes_context=True)
