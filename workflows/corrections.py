@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from access.refusals import Unprocessable
+from workflows import wording
 from workflows.authoring import Problem
 from workflows.authoring.steps import Parameter, Step
 
@@ -106,10 +107,7 @@ def _checked(adapter: TypeAdapter[Any], text: str, path: str) -> str:
         return _write(adapter.dump_python(adapter.validate_json(text), mode="json"))
     except ValidationError as error:
         raise InvalidCorrection(
-            [
-                Problem(".".join(str(p) for p in (path, *e["loc"]) if p != ""), _plain(e["msg"]))
-                for e in error.errors(include_url=False, include_input=False)
-            ]
+            [Problem(place, said) for place, said in wording.problems_in(error, path)]
         ) from error
     except ValueError as error:
         raise InvalidCorrection([Problem(path, f"cannot be kept as JSON: {error}")]) from error
@@ -167,7 +165,3 @@ def _write(value: Any) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ")

@@ -11,6 +11,7 @@ import rfc8785
 from pydantic import BaseModel, ValidationError
 
 from access.refusals import Unprocessable
+from workflows import wording
 from workflows.authoring import Problem, Workflow
 
 DEEPEST = 30
@@ -70,10 +71,7 @@ def misfits(model: type[BaseModel], value: Any) -> list[Problem]:
     try:
         model.model_validate_json(json.dumps(value))
     except ValidationError as error:
-        return [
-            Problem(".".join(str(p) for p in e["loc"]), _plain(e["msg"]))
-            for e in error.errors(include_url=False, include_input=False)
-        ]
+        return [Problem(place, said) for place, said in wording.problems_in(error)]
     return []
 
 
@@ -147,7 +145,3 @@ def _unfit(value: Any, path: str, depth: int) -> list[Problem]:
         for position, inner in enumerate(value):
             problems += _unfit(inner, f"{path}.{position}".lstrip("."), depth + 1)
     return problems
-
-
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ")

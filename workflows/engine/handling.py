@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from workflows import wording
 from workflows.authoring import Ctx, Invalid, Retry, Sleep, Woken, Workflow
 from workflows.authoring.steps import Step
 from workflows.authoring.waits import BadWait
@@ -25,10 +26,7 @@ def problems_of(definition: Workflow, ctx: Ctx, text: str) -> list[dict[str, str
         for validator in definition.validator:
             validator(ctx, value)
     except ValidationError as error:
-        return [
-            {"field": ".".join(str(p) for p in e["loc"]), "message": e["msg"]}
-            for e in error.errors(include_url=False, include_input=False)
-        ]
+        return [{"field": place, "message": said} for place, said in wording.problems_in(error)]
     except Invalid as refused:
         return [{"field": p.field, "message": p.message} for p in refused.problems]
     return []
