@@ -8,12 +8,20 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
 from access.tenancy import reading
-from workflows.actions.limits import LARGEST, LARGEST_COST, BadLimit, Terms, drop_limit, set_limit
+from web.htmx import render_fragment
+from workflows.actions.limits import (
+    LARGEST,
+    LARGEST_COST,
+    BadLimit,
+    NoSuchLimit,
+    Terms,
+    drop_limit,
+    set_limit,
+)
 from workflows.limit_figures import standings
 from workflows.models import Limit
 
@@ -86,17 +94,27 @@ def edit(request: TenantRequest, slug: str) -> HttpResponseBase:
         return TemplateResponse(request, "console/limit.html", {"form": form}, status=status).render()
 
 
-@require_POST
 @tenant_page(Role.ADMIN)
 def drop(request: TenantRequest, slug: str) -> HttpResponseBase:
-    """Takes a limit away."""
+    """GET says what dropping the limit of `?name=` means; POST drops it, if it is as it was when that was said."""
+    if request.method != "POST":
+        return render_fragment(request, "console/drop.html#dialog", _about(request.GET.get("name", "")))
     drop_limit(
         tenant_id=request.tenant.pk,
         name=request.POST.get("name", "").replace("\0", ""),
         person_id=request.person.pk,
+        as_of=request.POST.get("as_of", ""),
     )
-    messages.success(request, "Dropped. What names it is no longer limited.")
+    messages.success(request, "Dropped. What names it is no longer limited by it.")
     return redirect("limits", slug)
+
+
+def _about(name: str) -> dict[str, object]:
+    named = [s for s in standings(timezone.now()) if s.name == name and s.terms is not None]
+    own = next((s for s in named if not s.shared), None)
+    if own is None or own.terms is None:
+        raise NoSuchLimit(f"There is no limit {name}; it may have been taken away already.")
+    return {"limit": own, "as_of": own.terms.changed_at.isoformat(), "shared_stays": len(named) > 1}
 
 
 def _initial(request: TenantRequest) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from io import StringIO
@@ -49,6 +50,12 @@ def signed_in(person: Person) -> Client:
     return client
 
 
+def _hidden(page: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
 def stored(tenant: Tenant) -> list[tuple[str, int | None, Decimal | None]]:
     with reading(tenant.pk):
         return list(Limit.objects.values_list("name", "concurrency", "cost_per_day"))
@@ -71,9 +78,20 @@ def test_an_admin_sets_changes_and_drops_a_limit(tenant: Tenant, admin: Person) 
     assert client.post(f"{url}set/", {"name": "model-a", "requests_per_minute": "60"}).status_code == 302
     assert stored(tenant) == [("model-a", None, None)]
     assert "60" in client.get(url).content.decode()
-    assert client.post(f"{url}drop/", {"name": "model-a"}).status_code == 302
+    asked = client.get(f"{url}drop/?name=model-a").content.decode()
+    assert "Drop model-a?" in asked
+    assert "0 steps run and 0 wait under it now" in asked
+    assert stored(tenant) == [("model-a", None, None)]
+    seen = {"name": "model-a", "as_of": _hidden(asked, "as_of")}
+    client.post(f"{url}set/", {"name": "model-a", "concurrency": "9"})
+    late = client.post(f"{url}drop/", seen)
+    assert (late.status_code, stored(tenant)) == (409, [("model-a", 9, None)])
+    assert "set model-a anew meanwhile" in late.content.decode()
+    seen["as_of"] = _hidden(client.get(f"{url}drop/?name=model-a").content.decode(), "as_of")
+    assert client.post(f"{url}drop/", seen).status_code == 302
     assert stored(tenant) == []
-    assert client.post(f"{url}drop/", {"name": "model-a"}).status_code == 409
+    assert client.post(f"{url}drop/", seen).status_code == 409
+    assert client.get(f"{url}drop/?name=model-a").status_code == 409
 
 
 @pytest.mark.parametrize("role", [r for r in Role if r is not Role.ADMIN])

@@ -42,6 +42,10 @@ class NoSuchLimit(Conflict):
     """There is no such limit (any more)."""
 
 
+class LimitChanged(Conflict):
+    """The limit is not as it was when the person looked at it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a limit allows, where it says so. `cost_per_day` in the installation's cost currency, by days of UTC."""
@@ -88,13 +92,21 @@ def set_limit(*, tenant_id: int, name: str, terms: Terms, person_id: int, now: d
         _announce()
 
 
-def drop_limit(*, tenant_id: int, name: str, person_id: int) -> None:
-    """Take a tenant's limit away: what names it is no longer limited. Raises NotPermitted, NoSuchLimit."""
+def drop_limit(*, tenant_id: int, name: str, person_id: int, as_of: str | None = None) -> None:
+    """Take a tenant's limit away: what names it is no longer limited by it. Admins only. Locks the limit.
+
+    `as_of` is the ISO time of the change that the person has seen last; without it the limit goes however it is. A repeat
+    raises NoSuchLimit. Raises NotPermitted, LimitChanged.
+    """
     with acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
         limit = lock_limit(name)
         if limit is None:
             raise NoSuchLimit(f"There is no limit {name}; it may have been taken away already.")
+        if as_of is not None and as_of != limit.changed_at.isoformat():
+            raise LimitChanged(
+                f"{limit.changed_by} has set {name} anew meanwhile. Look at it before you drop it."
+            )
         before = _terms_of(limit).as_evidence()
         limit.delete()
         tenant_journal.record(event="limit.dropped", actor=actor, evidence={"limit": name, "before": before})
