@@ -15,7 +15,7 @@ from django.views.defaults import page_not_found
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from access import outages
+from access import doors, outages
 from access.doors import BUSY
 from access.outages import is_outage
 from access.refusals import Refused, status_of
@@ -39,6 +39,9 @@ TITLES = {
     503: "Not available at this moment",
 }
 NOWHERE = "There is nothing at this address."
+UNREADABLE = (
+    "This is no form that can be read here: it is cut off or malformed, or has too many fields or files."
+)
 AWAY = "The database cannot be reached. Send it again with the same key."
 
 
@@ -100,16 +103,23 @@ def install(api: NinjaAPI) -> None:
         api.add_exception_handler(kind, told)
 
 
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's handler400: what it refuses before a view of the API could is a problem like every other."""
+    if not _is_ours(request):
+        return doors.bad_request(request, exception)
+    return _too_large() if isinstance(exception, RequestDataTooBig) else problem(400, UNREADABLE)
+
+
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler404: an address below the API's that no view has is a problem like every other."""
-    if request.path.startswith(reverse("api:api-root")):
+    if _is_ours(request):
         return problem(404, NOWHERE)
     return page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: what failed before a view of the API had the request is a problem like every other."""
-    if request.path.startswith(reverse("api:api-root")) and is_outage(sys.exc_info()[1]):
+    if _is_ours(request) and is_outage(sys.exc_info()[1]):
         return problem(503, AWAY)
     return outages.server_error(request)
 
@@ -150,7 +160,7 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
         case NoSuchWorkflow():
             return problem(404, str(error))
         case RequestDataTooBig():
-            return problem(413, _limits())
+            return _too_large()
         case AuthenticationError():
             return problem(401, "Sign in; the API takes the session of the console.")
         case HttpError():
@@ -161,9 +171,13 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
             return problem(400, str(error))
 
 
-def _limits() -> str:
+def _is_ours(request: HttpRequest) -> bool:
+    return request.path.startswith(reverse("api:api-root"))
+
+
+def _too_large() -> HttpResponse:
     body, file = settings.DATA_UPLOAD_MAX_MEMORY_SIZE, settings.COUNTERFOIL_LARGEST_FILE
-    return f"A body may hold {body:,} bytes, and a file in a form {file:,}."
+    return problem(413, f"A body may hold {body:,} bytes, and a file in a form {file:,}.")
 
 
 def _inside(field: str) -> str:

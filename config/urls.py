@@ -12,6 +12,6 @@ urlpatterns = [
     path("t/<slug:slug>/cases/", include("reconciliation.urls")),
     path("", include("console.urls")),
 ]
-handler400 = "access.doors.bad_request"
+handler400 = "api.problems.bad_request"
 handler404 = "api.problems.not_found"
 handler500 = "api.problems.server_error"

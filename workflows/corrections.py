@@ -22,6 +22,8 @@ from workflows.authoring.steps import Parameter, Step
 
 LONGEST = 1_000_000
 """Characters of one correction."""
+DEEPEST = 100
+"""Levels, as of a result that is saved."""
 
 
 class InvalidCorrection(Unprocessable):
@@ -88,27 +90,27 @@ def _checked_arguments(known: Mapping[str, Parameter], given: str) -> dict[str, 
     value, problems, texts = json.loads(given), [], {}
     for name, inner in value.items():
         if name not in known:
-            problems.append(Problem(name, f"is no parameter of this step; it has {', '.join(known)}"))
+            said = f"is no parameter of this step; it has {', '.join(known)}"
+            problems.append(Problem(wording.place(name), said))
             continue
         try:
             texts[name] = _checked(known[name].adapter, json.dumps(inner), name)
         except InvalidCorrection as wrong:
             problems += wrong.problems
     if problems:
-        raise InvalidCorrection(problems)
+        raise InvalidCorrection(wording.named(problems))
     return texts
 
 
 def _checked(adapter: TypeAdapter[Any], text: str, path: str) -> str:
     """The value as the step will be given it, as canonical text."""
-    if problems := list(_unfit(parse(text, path), path)):
+    if problems := wording.named(_unfit(parse(text, path), (path,))):
         raise InvalidCorrection(problems)
     try:
         return _write(adapter.dump_python(adapter.validate_json(text), mode="json"))
     except ValidationError as error:
-        raise InvalidCorrection(
-            [Problem(place, said) for place, said in wording.problems_in(error, path)]
-        ) from error
+        found = (Problem(place, said) for place, said in wording.problems_in(error, path))
+        raise InvalidCorrection(wording.named(found)) from error
     except ValueError as error:
         raise InvalidCorrection([Problem(path, f"cannot be kept as JSON: {error}")]) from error
 
@@ -132,7 +134,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{key} is given twice; give it once")
+            raise ValueError(f"{wording.place(key)} is given twice; give it once")
         found[key] = value
     return found
 
@@ -141,14 +143,17 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number; leave it out or give a value")
 
 
-def _unfit(value: Any, path: str) -> Iterator[Problem]:
-    """Text that the database or a later reader could not take."""
+def _unfit(value: Any, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Text that the database or a later reader could not take, and what is nested too deep for either."""
+    if len(path) > DEEPEST:
+        yield Problem(wording.place(*path[:5], "…"), f"is nested deeper than {DEEPEST} levels")
+        return
     if isinstance(value, str) and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value)):
-        yield Problem(path, "holds a NUL or half a character pair; remove it")
+        yield Problem(wording.place(*path), "holds a NUL or half a character pair; remove it")
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in pairs:
-        yield from _unfit(key, path)
-        yield from _unfit(inner, f"{path}.{key}".lstrip("."))
+        yield from _unfit(key, (*path, "")) if isinstance(key, str) else ()
+        yield from _unfit(inner, (*path, key))
 
 
 def _as_given(adapter: TypeAdapter[Any], text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import rfc8785
@@ -49,7 +50,9 @@ def parse(body: bytes) -> Any:
         raise NotJson("The body is nested too deep.") from error
     except ValueError as error:
         if isinstance(error, _Repeated):
-            raise InvalidSubmission([Problem(error.key, "is given twice; give it once")]) from error
+            raise InvalidSubmission(
+                [Problem(wording.place(error.key), "is given twice; give it once")]
+            ) from error
         raise NotJson(f"The body is not JSON that can be read: {error}.") from error
 
 
@@ -63,7 +66,7 @@ def check(workflow: Workflow, value: Any) -> str:
 
 def problems_of(value: Any) -> list[Problem]:
     """What a parsed value holds that JSON can say and we refuse, whatever it is meant to be."""
-    return _unfit(value, "", 0)
+    return wording.named(_unfit(value, ()))
 
 
 def misfits(model: type[BaseModel], value: Any) -> list[Problem]:
@@ -71,7 +74,7 @@ def misfits(model: type[BaseModel], value: Any) -> list[Problem]:
     try:
         model.model_validate_json(json.dumps(value))
     except ValidationError as error:
-        return [Problem(place, said) for place, said in wording.problems_in(error)]
+        return wording.named(Problem(place, said) for place, said in wording.problems_in(error))
     return []
 
 
@@ -120,28 +123,29 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _unfit(value: Any, path: str, depth: int) -> list[Problem]:
-    if depth > DEEPEST:
-        return [Problem(path, f"is nested deeper than {DEEPEST} levels")]
-    if isinstance(value, _NotFinite):
-        return [Problem(path, f"{value} is no number; leave it out or give a value")]
-    if isinstance(value, _Fraction):
-        return [Problem(path, f'{value} is a number with a fraction; send it as text, such as "{value}"')]
-    if isinstance(value, str):
-        found = _CONTROL.search(value)
-        return (
-            [Problem(path, f"holds the control character U+{ord(found.group()):04X}; remove it")]
-            if found
-            else []
-        )
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= LARGEST_SAFE_INTEGER:
-        return [Problem(path, "is a whole number too large to be kept exactly; send it as text")]
-    problems: list[Problem] = []
-    if isinstance(value, dict):
+def _unfit(value: Any, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Lazily: of an input that is wrong in a million places a hundred are looked for."""
+    if said := _why_unfit(value, len(path)):
+        yield Problem(wording.place(*path), said)
+    elif isinstance(value, dict):
         for key, inner in value.items():
-            problems += _unfit(key, f"{path}.{key}".lstrip("."), depth + 1)
-            problems += _unfit(inner, f"{path}.{key}".lstrip("."), depth + 1)
+            yield from _unfit(key, (*path, key))
+            yield from _unfit(inner, (*path, key))
     elif isinstance(value, list):
         for position, inner in enumerate(value):
-            problems += _unfit(inner, f"{path}.{position}".lstrip("."), depth + 1)
-    return problems
+            yield from _unfit(inner, (*path, position))
+
+
+def _why_unfit(value: Any, depth: int) -> str:
+    if depth > DEEPEST:
+        return f"is nested deeper than {DEEPEST} levels"
+    if isinstance(value, _NotFinite):
+        return f"{value} is no number; leave it out or give a value"
+    if isinstance(value, _Fraction):
+        return f'{value} is a number with a fraction; send it as text, such as "{value}"'
+    if isinstance(value, str):
+        found = _CONTROL.search(value)
+        return f"holds the control character U+{ord(found.group()):04X}; remove it" if found else ""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= LARGEST_SAFE_INTEGER:
+        return "is a whole number too large to be kept exactly; send it as text"
+    return ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from workflows import patterns
+from workflows.authoring.errors import Problem
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -47,10 +49,34 @@ _SAID = {
 }
 
 
+MOST_NAMED = 100
+"""Problems of one input that are named: an answer must not become a thousand times as long as what it answers."""
+MOST_LOOKED_AT = 10_000
+LONGEST_PART = 100
+
+
+def place(*parts: object) -> str:
+    """Where something stands, such as lines.3.amount; a key of somebody else's is shown by its beginning, and so that
+    it can be written down."""
+    shown = (str(part).encode("utf-8", "backslashreplace").decode() for part in parts)
+    return ".".join(s if len(s) <= LONGEST_PART else f"{s[:LONGEST_PART]}…" for s in shown if s)
+
+
+def named(problems: Iterable[Problem]) -> list[Problem]:
+    """The first problems, and one that says so where there are more."""
+    found = list(islice(problems, MOST_NAMED + 1))
+    if len(found) <= MOST_NAMED:
+        return found
+    return [*found[:MOST_NAMED], Problem("", f"more is wrong than these {MOST_NAMED}; begin with them")]
+
+
 def problems_in(error: ValidationError, path: str = "") -> Iterator[tuple[str, str]]:
     """Each wrong field, below `path`, with what to do about it."""
+    if error.error_count() > MOST_LOOKED_AT:
+        yield path, f"has {error.error_count():,} wrong fields, too many to be named"
+        return
     for found in error.errors(include_url=False, include_input=False):
-        yield ".".join(str(part) for part in (path, *found["loc"]) if part != ""), _said(found)
+        yield place(path, *found["loc"]), _said(found)
 
 
 def _said(found: ErrorDetails) -> str:

@@ -109,6 +109,24 @@ def test_a_body_that_is_no_form_is_told_what_to_send(tenant: Tenant, submitter: 
     assert refused(response)[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (PDF, "multipart/form-data"),
+        (PDF, f"multipart/form-data; boundary={'b' * 300}"),
+        (b'--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nx\r\n' * 101, "multipart/form-data; boundary=b"),
+        (b'--b\r\nContent-Disposition: form-data; name="f"\r\n\r\nx\r\n' * 1001, "multipart/form-data; boundary=b"),
+    ],
+    ids=["no boundary", "no such boundary", "too many files", "too many fields"],
+)  # fmt: skip
+def test_a_form_that_cannot_be_read_is_a_problem_like_every_other(
+    tenant: Tenant, submitter: Person, content: bytes, kind: str
+) -> None:
+    client = as_person(submitter)
+    assert refused(client.post(f"/api/v1/t/{tenant.slug}/files", content, content_type=kind))[0] == 400
+    assert count(tenant) == (0, 0)
+
+
 def test_only_submitters_of_the_organisation_upload(tenant: Tenant) -> None:
     assert refused(send(as_person(make_person(tenant, Role.AUDITOR)), tenant.slug))[0] == 403
     outsider = as_person(make_person(make_tenant(), *Role))

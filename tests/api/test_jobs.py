@@ -84,10 +84,23 @@ def test_every_wrong_field_is_named(tenant: Tenant, submitter: Person) -> None:
         (json.dumps(order(amount=12.5)), 422),
         ('{"amount": NaN}', 422),
         (json.dumps(order(title="a\u0007b")), 422),
+        ('{"\\ud800": 1}', 422),
+        ('{"\\ud800": 1, "\\ud800": 1}', 422),
         ("[" * 100_000, 400),
         (json.dumps(order(remarks="x" * 1_000_001)), 413),
     ],
-    ids=["not JSON", "not UTF-8", "key twice", "float", "NaN", "control character", "too deep", "too large"],
+    ids=[
+        "not JSON",
+        "not UTF-8",
+        "key twice",
+        "float",
+        "NaN",
+        "control character",
+        "half a pair",
+        "half a pair twice",
+        "too deep",
+        "too large",
+    ],
 )
 def test_what_cannot_be_taken_is_a_problem_and_no_job(
     tenant: Tenant, submitter: Person, body: str | bytes, status: int

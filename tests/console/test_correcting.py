@@ -108,6 +108,12 @@ def test_every_wrong_field_is_named_and_what_was_typed_stays(
         ({"as": "json", "v-whole": '{"text": "a", "text": "b"}'}, "text is given twice"),
         ({"as": "json", "v-whole": '{"text": ""}'}, "text: is empty; fill it in"),
         ({"as": "json", "v-whole": "{"}, "is not JSON"),
+        ({"as": "json", "v-whole": '{"\\ud800": 1}'}, "half a character pair"),
+        ({"as": "json", "v-whole": '{"\\ud800": 1, "\\ud800": 2}'}, "\\ud800 is given twice"),
+        *(
+            ({"as": "json", "v-whole": f'{{"text": {"[" * n}{"]" * n}}}'}, "nested")
+            for n in (120, *range(500, 1000, 50))
+        ),
     ],
 )
 def test_what_cannot_be_taken_is_said_and_changes_nothing(

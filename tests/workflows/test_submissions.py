@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -74,6 +75,7 @@ def test_what_is_not_json_says_where(body: bytes, said: str) -> None:
         (b'{"reference": "a\\u001bb", "acts": ["\\ud800"]}', ["reference", "acts.0"]),
         (b'{"acts": [9007199254740993]}', ["acts.0"]),
         (b'{"a\\u0007": 1}', ["a\x07"]),
+        (b'{"a\\ud800": 1}', ["a\\ud800"]),
         (b'"text"', [""]),
         (b"null", [""]),
     ],
@@ -86,6 +88,24 @@ def test_every_wrong_field_is_named_and_no_job_is_made(
     assert [p.field for p in refused.value.problems] == fields
     assert all(p.message for p in refused.value.problems)
     assert jobs(tenant) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"%s": [%s1]}' % (b"k" * 2000, b"1.5," * 240_000),
+        b'{"acts": [%s1]}' % (b"1," * 480_000),
+        b'{"acts": [%s1]}' % (b"1," * 5_000),
+    ],
+)
+def test_what_is_wrong_in_very_many_places_is_named_by_its_first(
+    tenant: Tenant, submitter: Person, body: bytes
+) -> None:
+    with pytest.raises(submissions.InvalidSubmission) as refused:
+        send(tenant, submitter, submissions.parse(body))
+    assert 1 <= len(refused.value.problems) <= 101
+    assert len(str(refused.value)) < 50_000
+    assert re.search("more is wrong than these 100|too many to be named", refused.value.problems[-1].message)
 
 
 def test_a_repeated_json_key_is_refused() -> None:
