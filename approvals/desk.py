@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from approvals.aftermath import SentSummary, summary_of
 from approvals.changes import Change, Source, change_of, source_of
 from approvals.closing import DID
 from approvals.models import Closing, Verdict
@@ -83,6 +84,7 @@ class Reading:
     far: bool
     failing: int
     closed_words: str
+    sent: SentSummary | None
     differences: list[Difference]
     more_differences: list[Difference]
     desk: Desk
@@ -113,6 +115,7 @@ def reading_of(
         far=slip.expires_at - now >= WITHIN_THE_DAY,
         failing=sum(not c.ok for c in slip.checks),
         closed_words=CLOSED.get(slip.closing, ""),
+        sent=summary_of(slip.sent, len(slip.operations)),
         differences=slip.differences[:TOLD_DIFFERENCES],
         more_differences=slip.differences[TOLD_DIFFERENCES:],
         desk=_desk(slip, handle, len(changes), part),

@@ -113,7 +113,10 @@ class Proposal(TenantModel):
                 fields=["tenant", "expires_at", "id"],
                 condition=Q(closed_at__isnull=True, approved_at__isnull=True),
                 name="proposal_awaiting",
-            )
+            ),
+            models.Index(
+                fields=["tenant", "recipient", "id"], condition=~Q(recipient=""), name="proposal_to_recipient"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -13,10 +13,11 @@ from typing import Any
 
 from access.models import Person
 from approvals import canonical, rules
+from approvals.aftermath import Earlier, Sent, earlier_ends, what_was_sent
 from approvals.closing import how_it_closed
 from approvals.document import read
 from approvals.locks import NoSuchProposal
-from approvals.models import Decision, DecisionVoid, Proposal, Verdict
+from approvals.models import Closing, Decision, DecisionVoid, Proposal, Verdict
 from approvals.queries import reason_not_to
 from approvals.rules import Facts
 from approvals.standing import CheckResult, checks_of
@@ -128,6 +129,8 @@ class Slip:
     previous: Proposal | None
     newer: Proposal | None
     differences: list[Difference]
+    sent: list[Sent]
+    earlier: list[Earlier]
 
 
 def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
@@ -147,6 +150,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
     decisions = list(_decisions(proposal, person_id))
     reason, own = reason_not_to(facts, person_id), facts.own(person_id)
     may_refuse = own is None and facts.objection(person_id, Verdict.REJECT) is None
+    operations = [_operation(o) for o in value["operations"]]
     previous = Proposal.objects.filter(job=job, number__lt=proposal.number).order_by("-number").first()
     return Slip(
         proposal_id=proposal.pk,
@@ -165,7 +169,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         recipient=value["recipient"],
         sources=value["sources"],
         hands=value.get("hands", {"count": 0, "latest": []}),
-        operations=[_operation(o) for o in value["operations"]],
+        operations=operations,
         headers_left_out=value["headers_left_out"],
         workflow=value["job"]["workflow"],
         workflow_title=value["job"]["workflow_title"],
@@ -199,6 +203,8 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         previous=previous,
         newer=None if proposal.closed_at is None else _newest_after(proposal),
         differences=[] if previous is None else differences(read(previous.document), value),
+        sent=what_was_sent(proposal.pk, operations) if proposal.closing == Closing.SENT else [],
+        earlier=earlier_ends(proposal) if proposal.closed_at is None else [],
     )
 
 

@@ -6,8 +6,19 @@ class DispatchConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
+        from approvals import aftermath
         from approvals import rendering as approvals_rendering
-        from dispatch import queries, redriving, rendering, replaying, sending, state_sql, waiting
+        from dispatch import (
+            earlier,
+            queries,
+            redriving,
+            rendering,
+            replaying,
+            sending,
+            state_sql,
+            waiting,
+            writing,
+        )
         from dispatch.actions import prepare
         from workflows import hooks, machines
         from workflows.replaying import comparing
@@ -16,6 +27,8 @@ class DispatchConfig(AppConfig):
         comparing.compares("sends", replaying.compare)
         database_objects.register("dispatch", state_sql.statements)
         approvals_rendering.renders_operations(rendering.render_operation)
+        aftermath.tells_what_was_sent(writing.what_was_sent)
+        aftermath.tells_earlier_ends(earlier.earlier_ends)
         machines.register(sending.MACHINE, sending.run)
         hooks.on_state(JobState.READY_TO_COMMIT, prepare.prepare_operations)
         for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):

@@ -118,6 +118,7 @@ class Operation(TenantModel):
                 name="one_operation_in_flight_a_record",
             ),
         ]
+        indexes: ClassVar = [models.Index(fields=["tenant", "record", "id"], name="operation_by_record")]
 
     def __str__(self) -> str:
         return self.label
@@ -143,6 +144,10 @@ class Submission(TenantModel):
             "response_body",
             "response_digest",
             "receipt_id",
+            "sent_head",
+            "sent_digest",
+            "sent_bytes",
+            "sent_differs",
         ),
     )
 
@@ -167,6 +172,12 @@ class Submission(TenantModel):
     response_body = models.TextField(default="", blank=True)
     response_digest = models.CharField(max_length=64, default="", blank=True)
     receipt_id = models.CharField(max_length=200, default="", blank=True)
+    sent_head = models.TextField(default="", db_default="", blank=True)
+    """JSON of method, address and headers as they were written to the connection, authentication hidden."""
+    sent_digest = models.CharField(max_length=64, default="", db_default="", blank=True)
+    sent_bytes = models.BigIntegerField(null=True, blank=True)
+    """Digest and length of the body that was written; empty where nobody could write down what left."""
+    sent_differs = models.CharField(max_length=500, default="", db_default="", blank=True)
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from django.db.models import Max
 
 from access.roles import Actor
-from dispatch import recovery
+from dispatch import recovery, writing
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
 from dispatch.deriving import current, derive_job
@@ -42,6 +42,7 @@ def close_submission(
 ) -> None:  # fmt: skip
     """Write how an open submission ended, what proves it, and what follows. The submission is locked and open."""
     reading = _perhaps_twice(operation, submission, reading, seen)
+    sent = writing.fields_of(operation, seen)
     body = seen.body if seen is not None else b""
     digest = hashlib.sha256(body).hexdigest() if seen is not None and seen.status is not None else ""
     Submission.objects.filter(pk=submission.pk, closed_at__isnull=True).update(
@@ -53,6 +54,7 @@ def close_submission(
         response_body=body[:_KEPT].decode("utf-8", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}"),
         response_digest=digest,
         receipt_id=reading.receipt_id,
+        **sent,
     )
     journal.record(
         job=job,
@@ -65,8 +67,10 @@ def close_submission(
             "status": seen.status if seen is not None else None,
             "fault": reading.fault,
             "response_digest": digest,
+            "sent_digest": sent.get("sent_digest", ""),
         },
     )
+    writing.tell(job, operation, submission, str(sent.get("sent_differs", "")), actor)
     _note_marks(operation)
     _keep_evidence(job, operation, submission, reading, actor, now)
     settle(job=job, operation=operation, actor=actor, now=now, reading=reading)
@@ -249,7 +253,8 @@ def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor)
 
 
 def _no_more_sends(job: Job, submissions: list[Submission]) -> bool:
-    if job.cancel_requested_at is not None or any(s.outcome == Outcome.KEY_MISMATCH for s in submissions):
+    faults = any(s.outcome == Outcome.KEY_MISMATCH or s.sent_differs for s in submissions)
+    if job.cancel_requested_at is not None or faults:
         return True
     if submissions and submissions[-1].outcome == Outcome.PENDING:
         return True

@@ -11,7 +11,9 @@ from django.db.models import Count
 from dispatch.contracts import Contract
 from dispatch.explaining import Term, explain
 from dispatch.models import Observation, Operation, Receiver, ReceiverContract, Submission
+from dispatch.sent import Comparison
 from dispatch.states import UNSETTLED, OperationState
+from dispatch.writing import compared
 from workflows.models import Job
 
 
@@ -26,6 +28,11 @@ class OperationView:
     @property
     def contract(self) -> Contract:
         return Contract.model_validate(self.operation.contract.terms)
+
+    @property
+    def sends(self) -> list[tuple[Submission, Comparison | None]]:
+        """Each submission, and how what left compares with what was approved."""
+        return [(s, compared(s, self.operation.proposed.body_digest)) for s in self.submissions]
 
     @property
     def terms(self) -> list[Term]:

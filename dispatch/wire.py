@@ -16,8 +16,10 @@ from typing import Any
 import httpcore
 import httpx
 
+from approvals.rendering import LEFT_OUT
 from dispatch.addresses import AddressRefused, check_url, resolve
 from dispatch.contracts import Timeouts
+from dispatch.sent import Recorder, Written
 
 BODY_LIMIT = 1_000_000
 FIRST_BYTE = "http11.send_request_headers.started"
@@ -43,7 +45,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What the client could see of one exchange. `marked`: the barrier was passed, so bytes may have left."""
+    """What the client could see of one exchange. `marked`: the barrier was passed, so bytes may have left.
+
+    `written`: what was handed to the connection, taken below the client; None where not even its head was.
+    """
 
     marked: bool
     trace: tuple[str, ...] = ()
@@ -53,13 +58,15 @@ class Exchange:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     body_problem: str = ""
+    written: Written | None = None
 
 
 class _CheckedBackend(httpcore.NetworkBackend):
     """Connects to the address that was checked, while certificates are still checked against the name."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._real = httpcore.SyncBackend()
+        self._recorder = recorder
 
     def connect_tcp(
         self,
@@ -73,13 +80,41 @@ class _CheckedBackend(httpcore.NetworkBackend):
             address = resolve(host, port)
         except OSError as unknown:
             raise httpcore.ConnectError(f"the name {host} is not known: {unknown}") from unknown
-        return self._real.connect_tcp(address, port, timeout, local_address, socket_options)
+        stream = self._real.connect_tcp(address, port, timeout, local_address, socket_options)
+        return _Recorded(stream, self._recorder)
 
     def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
         raise AddressRefused("Receivers are reached over TCP.")
 
     def sleep(self, seconds: float) -> None:
         raise AssertionError("the connection pool never retries, so it never sleeps")
+
+
+class _Recorded(httpcore.NetworkStream):
+    """A connection that keeps what was written to it; under TLS what goes into it, not what comes out."""
+
+    def __init__(self, real: httpcore.NetworkStream, recorder: Recorder) -> None:
+        self._real, self._recorder = real, recorder
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._real.read(max_bytes, timeout)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._real.write(buffer, timeout)
+        self._recorder.take(buffer)
+
+    def close(self) -> None:
+        self._real.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        secured = self._real.start_tls(ssl_context, server_hostname, timeout)
+        self._recorder.scheme = "https"
+        return _Recorded(secured, self._recorder)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._real.get_extra_info(info)
 
 
 @cache
@@ -89,7 +124,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 class _Transport(httpx.HTTPTransport):
-    def __init__(self) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__(verify=_certificates(), trust_env=False, retries=0)
         self._pool = httpcore.ConnectionPool(
             ssl_context=_certificates(),
@@ -98,7 +133,7 @@ class _Transport(httpx.HTTPTransport):
             http1=True,
             http2=False,
             retries=0,
-            network_backend=_CheckedBackend(),
+            network_backend=_CheckedBackend(recorder),
         )
 
 
@@ -108,12 +143,15 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
     `barrier` is called just before the first byte; what it raises ends the exchange with nothing sent. The caller is
     outside any transaction.
     """
-    seen = _Watch(barrier)
+    seen, recorder = _Watch(barrier), Recorder((*request.secret_headers, *LEFT_OUT))
     try:
         check_url(request.url)
         with (
             httpx.Client(
-                transport=_Transport(), timeout=_timeout(timeouts), follow_redirects=False, trust_env=False
+                transport=_Transport(recorder),
+                timeout=_timeout(timeouts),
+                follow_redirects=False,
+                trust_env=False,
             ) as client,
             client.stream(
                 request.method,
@@ -131,6 +169,7 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
                 headers={k: v[:1000] for k, v in list(response.headers.items())[:50]},
                 body=body,
                 body_problem=problem,
+                written=recorder.written(),
             )
     except (httpx.HTTPError, httpx.InvalidURL, AddressRefused, NotBegun, UnicodeError) as failed:
         return Exchange(
@@ -138,6 +177,7 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
             trace=tuple(seen.events),
             exception=type(failed).__name__,
             message=str(failed)[:300],
+            written=recorder.written(),
         )
 
 

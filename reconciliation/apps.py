@@ -30,6 +30,7 @@ class ReconciliationConfig(AppConfig):
             ("approver.missing", listening.approver_missing),
             ("send.blocked", listening.send_blocked),
             ("operation.key_mismatch", listening.key_mismatch),
+            ("operation.sent_differs", listening.sent_differs),
             ("operation.possible_duplicate", listening.possible_duplicate),
             ("outcome.contradicted", listening.contradicted),
             ("compensation.blocked", listening.compensation_blocked),

@@ -39,7 +39,12 @@ TABS: tuple[Tab, ...] = (
         "unknown",
         (K.UNKNOWN_OUTCOME, K.CONFIRMATION_OVERDUE, K.POSSIBLE_DUPLICATE, K.CONTRADICTED),
     ),
-    Tab("differs", "Partly applied, answer differs", "mixed", (K.PARTIAL, K.CONFLICTED, K.KEY_MISMATCH)),
+    Tab(
+        "differs",
+        "Partly applied, answer differs",
+        "mixed",
+        (K.PARTIAL, K.CONFLICTED, K.KEY_MISMATCH, K.SENT_DIFFERS),
+    ),
     Tab("exhausted", "Retry exhausted", "exhausted", (K.RETRY_EXHAUSTED, K.PERMANENT_ERROR)),
     Tab("held", "Held", "held", (K.REVISION_MISSING, K.DEADLINE_PASSED, K.SEND_BLOCKED)),
     Tab(

@@ -120,6 +120,17 @@ KINDS: dict[CaseKind, Terms] = {
         outcomes=("the key was used by somebody else", "the receiver was mistaken", "our fault, corrected"),
         outlives_the_job=True,
     ),
+    CaseKind.SENT_DIFFERS: Terms(
+        _hours(2),
+        (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        blocking=False,
+        outcomes=(
+            "the receiver did what was approved",
+            "the change was reversed elsewhere",
+            "our fault, corrected",
+        ),
+        outlives_the_job=True,
+    ),
     CaseKind.NOT_UNDONE: Terms(
         _hours(8),
         (_V.RETRY, _V.RECORD_UNDONE),

@@ -120,6 +120,12 @@ def key_mismatch(happened: Happened) -> None:
     _open(happened, _question(happened, CaseKind.KEY_MISMATCH, words.key_mismatch(operation), operation))
 
 
+def sent_differs(happened: Happened) -> None:
+    """Something else left than was approved: a fault of ours, whatever the receiver made of it."""
+    operation = _operation(happened)
+    _open(happened, _question(happened, CaseKind.SENT_DIFFERS, words.sent_differs(operation), operation))
+
+
 def possible_duplicate(happened: Happened) -> None:
     """The receiver holds more than one effect under our key."""
     operation = _operation(happened)

@@ -36,6 +36,7 @@ class CaseKind(models.TextChoices):
     CONTRADICTED = "contradicted"
     KEY_MISMATCH = "key mismatch"
     NOT_UNDONE = "not undone"
+    SENT_DIFFERS = "sent differs"
 
 
 class Case(TenantModel):

@@ -86,6 +86,12 @@ def key_mismatch(operation: Operation) -> str:
     )
 
 
+def sent_differs(operation: Operation) -> str:
+    return _short(
+        f"What left for {operation.label} is not what was approved. What did {operation.receiver.title} do?"
+    )
+
+
 def send_blocked(operation: Operation, why: str) -> str:
     return _short(f'"{operation.proposed.title}" cannot be sent to {operation.receiver.title}: {why}')
 

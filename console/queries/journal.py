@@ -88,6 +88,7 @@ SENTENCES = {
     "operation.variance_accepted": "{operation}: the difference was accepted.",
     "operation.sending_resumed": "What was never sent goes on.",
     "operation.key_mismatch": "{operation}: the receiver holds other content under our key.",
+    "operation.sent_differs": "{operation}: what left is not what was approved: {why}",
     "submission.not_applied": "Every send definitely did nothing; it is tried again.",
     "case.assigned": "Case {case} has another owner.",
     "case.snoozed": "Case {case} was put off: {reason}",

@@ -27,6 +27,7 @@ UNRESOLVED = (
     CaseKind.CONFIRMATION_OVERDUE,
     CaseKind.CONTRADICTED,
     CaseKind.KEY_MISMATCH,
+    CaseKind.SENT_DIFFERS,
 )
 STOPPED = (
     CaseKind.RETRY_EXHAUSTED,

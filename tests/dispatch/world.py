@@ -107,11 +107,18 @@ class Dispatching:
     def tenant_id(self) -> int:
         return self.world.tenant.pk
 
-    def ready(self, *records: str, action: str = "update", at: datetime | None = None, **changes: Any) -> Job:
+    def ready(
+        self,
+        *records: str,
+        action: str = "update",
+        at: datetime | None = None,
+        recipient: str = "Fennmark Castings",
+        **changes: Any,
+    ) -> Job:
         """A job that is READY_TO_COMMIT with one operation for each record."""
         operations = [operation(action=action, record=r, body=BODY, **changes) for r in (records or ("V-1",))]
         job = self.world.job()
-        self.world.freeze(job, draft(operations=operations), at)
+        self.world.freeze(job, draft(operations=operations, recipient=recipient), at)
         return job
 
     def operations(self, job: Job) -> list[Operation]:
