@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from access import doors
 from access.doors import TenantRequest, tenant_page
@@ -97,6 +97,7 @@ def request_changes(request: TenantRequest, slug: str, proposal_id: int) -> Http
     return _ask(request, proposal_id, Verdict.REQUEST_CHANGES)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page()
 def withdraw(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """GET asks, POST takes an own proposal back."""
@@ -111,6 +112,7 @@ def withdraw(request: TenantRequest, slug: str, proposal_id: int) -> HttpRespons
     return _same(request, proposal_id, "Withdrawn. Nothing was sent.")
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.MANAGER)
 def unsign(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """GET asks, POST takes an own approval back before anything is sent."""

@@ -8,6 +8,7 @@ from django.db import Error, connection
 from django.db.models import Case, When
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.views.decorators.http import require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -51,6 +52,7 @@ def work(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": found.level, "checks": checks}, status=status)
 
 
+@require_safe
 @tenant_page(*MAY_SEE_HEALTH)
 def page(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Every check with what to do about it, the workers, and the transactions that are in the way."""

@@ -7,7 +7,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -22,6 +22,7 @@ from workflows.actions.redrive import Redriven, redrive_job, why_not_redrive
 from workflows.states import JobState
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN, Role.SUBMITTER)
 def cancel(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """GET shows the four fates before it asks for a reason, as a page or as a dialog; POST cancels."""
@@ -44,6 +45,7 @@ def cancel(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     return _ask(request, job_id, form, "console/cancel.html")
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN, Role.OPERATOR)
 def hold(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """GET asks for a reason; POST holds."""
@@ -61,6 +63,7 @@ def hold(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     return _ask(request, job_id, form, "console/hold.html")
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.OPERATOR)
 def redrive(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """GET asks how often and why, or says why not; POST has the failed job go on from what was saved."""

@@ -10,6 +10,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.views.decorators.http import require_http_methods
 
 from access.doors import TenantRequest, tenant_page
 from access.refusals import Conflict, Unprocessable
@@ -25,6 +26,7 @@ from workflows.models import Job, StageKind, WorkItem
 from workflows.stopped import step_of, why_not_correct
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.OPERATOR)
 def correct(request: TenantRequest, slug: str, job_id: int, item_id: int) -> HttpResponseBase:
     """GET shows what the step works on, to be changed; POST keeps a new version of it and has the step tried again."""

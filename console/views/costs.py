@@ -7,6 +7,7 @@ from datetime import timedelta
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.views.decorators.http import require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -19,6 +20,7 @@ MAY_SEE = (Role.MANAGER, Role.OPERATOR, Role.ADMIN, Role.AUDITOR)
 _KEYS = ("day", "workflow", "route")
 
 
+@require_safe
 @tenant_page(*MAY_SEE)
 def costs(request: TenantRequest, slug: str) -> HttpResponseBase:
     """By workflow, model and day, in a range of days of the organisation's own zone."""
@@ -39,6 +41,7 @@ def costs(request: TenantRequest, slug: str) -> HttpResponseBase:
     return render(request, "console/costs.html", context, status=422 if days.wrong else 200)
 
 
+@require_safe
 @tenant_page(*MAY_SEE)
 def costs_file(request: TenantRequest, slug: str) -> HttpResponseBase:
     """The same days as CSV, exact: a line for each day, workflow, route and fate."""

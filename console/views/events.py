@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -16,6 +16,7 @@ from workflows.actions.event_sources import discard_event
 READERS = (Role.ADMIN, Role.OPERATOR, Role.AUDITOR)
 
 
+@require_safe
 @tenant_page(*READERS)
 def events(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Sources with how they stand, and events that are kept."""

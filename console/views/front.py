@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.views.decorators.http import require_safe
 
 from access.belonging import tenants_of
 from access.doors import TenantRequest, tenant_page
@@ -20,6 +21,7 @@ def front(request: HttpRequest) -> HttpResponse:
     return render(request, "console/front.html", {"belongings": belongings})
 
 
+@require_safe
 @tenant_page()
 def home(request: TenantRequest, slug: str) -> HttpResponseBase:
     """What needs a person, and how the last day went."""

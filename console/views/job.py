@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -28,6 +29,7 @@ from workflows.models import Job
 from workflows.states import ENDED, JobState
 
 
+@require_safe
 @tenant_page()
 def job(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """The page of a job. Its live part polls itself and stops with 286 once the job has ended and undone what it made."""
@@ -75,6 +77,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     }
 
 
+@require_safe
 @tenant_page()
 def job_operations(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """Every operation of a job, fifty at a time, all or those in one state."""
@@ -88,6 +91,7 @@ def job_operations(request: TenantRequest, slug: str, job_id: int) -> HttpRespon
     )
 
 
+@require_safe
 @tenant_page()
 def item(request: TenantRequest, slug: str, job_id: int, item_id: int) -> HttpResponseBase:
     """One work item: what it was given, what it gave, and every attempt."""
@@ -101,6 +105,7 @@ def item(request: TenantRequest, slug: str, job_id: int, item_id: int) -> HttpRe
     )
 
 
+@require_safe
 @tenant_page()
 def item_input(request: TenantRequest, slug: str, job_id: int, item_id: int, version: int) -> HttpResponse:
     """What a version of an item's input holds, to the byte."""
@@ -108,6 +113,7 @@ def item_input(request: TenantRequest, slug: str, job_id: int, item_id: int, ver
     return _to_be_saved(text, f"item-{item_id}-input-{version}")
 
 
+@require_safe
 @tenant_page()
 def item_output(request: TenantRequest, slug: str, job_id: int, item_id: int, version: int) -> HttpResponse:
     """What an item gave, to the byte: its SHA-256 is the output digest."""
@@ -115,6 +121,7 @@ def item_output(request: TenantRequest, slug: str, job_id: int, item_id: int, ve
     return _to_be_saved(text, f"item-{item_id}-output-{version}")
 
 
+@require_safe
 @tenant_page()
 def stage(request: TenantRequest, slug: str, job_id: int, stage_id: int) -> HttpResponseBase:
     """The items of one step, fifty at a time in input order, all or those that something became of."""
@@ -146,6 +153,7 @@ def _to_be_saved(text: str, name: str) -> HttpResponse:
     return response
 
 
+@require_safe
 @tenant_page()
 def journal_page(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """Every entry, newest first, a hundred at a time."""
@@ -159,6 +167,7 @@ def journal_page(request: TenantRequest, slug: str, job_id: int) -> HttpResponse
     )
 
 
+@require_safe
 @tenant_page()
 def journal_export(request: TenantRequest, slug: str, job_id: int) -> HttpResponse:
     """The whole journal as JSON, with what its hashes are made of."""
@@ -176,6 +185,7 @@ def journal_export(request: TenantRequest, slug: str, job_id: int) -> HttpRespon
     return response
 
 
+@require_safe
 @tenant_page()
 def job_file(request: TenantRequest, slug: str, job_id: int, digest: str) -> HttpResponse:
     """A file that the job names, to be saved and never shown: what it holds came from anybody."""
@@ -183,6 +193,7 @@ def job_file(request: TenantRequest, slug: str, job_id: int, digest: str) -> Htt
     return download(name=file.name, media_type=file.media_type, content=file.content)
 
 
+@require_safe
 @tenant_page()
 def job_input(request: TenantRequest, slug: str, job_id: int) -> HttpResponse:
     """The input exactly as it was accepted, whose SHA-256 is the input digest; or a later version of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponseBase
+from django.views.decorators.http import require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -16,6 +17,7 @@ from workflows.states import JobState
 LARGEST_ID = 2**63 - 1
 
 
+@require_safe
 @tenant_page()
 def jobs(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Jobs, newest first, by keyset. What cannot be read in the query narrows nothing."""

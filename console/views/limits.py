@@ -8,6 +8,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -64,6 +65,7 @@ class LimitForm(forms.Form):
         )
 
 
+@require_safe
 @tenant_page()
 def limits(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Every limit that holds here, and those that workflows name and nobody has set."""
@@ -71,6 +73,7 @@ def limits(request: TenantRequest, slug: str) -> HttpResponseBase:
     return render(request, "console/limits.html", context)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def edit(request: TenantRequest, slug: str) -> HttpResponseBase:
     """GET shows the terms of `?name=`; POST sets them."""
@@ -94,6 +97,7 @@ def edit(request: TenantRequest, slug: str) -> HttpResponseBase:
         return TemplateResponse(request, "console/limit.html", {"form": form}, status=status).render()
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def drop(request: TenantRequest, slug: str) -> HttpResponseBase:
     """GET says what dropping the limit of `?name=` means; POST drops it, if it is as it was when that was said."""

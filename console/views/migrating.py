@@ -7,6 +7,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.views.decorators.http import require_http_methods
 
 from access.doors import TenantRequest, tenant_page
 from access.refusals import Conflict
@@ -21,6 +22,7 @@ from workflows.migrating.planning import targets_of
 from workflows.models import Job
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.OPERATOR)
 def migrate(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
     """GET looks at the job in full and says what would happen; POST does it, if that is still what was shown."""

@@ -9,6 +9,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
 
 from access.authority import who_may
 from access.doors import TenantRequest, tenant_page
@@ -22,6 +23,7 @@ from workflows.expectations import Misfit
 from workflows.registry import RevisionMissing
 
 
+@require_safe
 @tenant_page()
 def questions(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Open questions: those that the reader may answer, or all."""
@@ -40,6 +42,7 @@ def questions(request: TenantRequest, slug: str) -> HttpResponseBase:
     return TemplateResponse(request, "console/questions.html", context)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page()
 def question(request: TenantRequest, slug: str, question_id: int) -> HttpResponseBase:
     """One question. GET shows it with its form, or with what became of it; POST answers."""

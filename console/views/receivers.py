@@ -7,7 +7,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -21,6 +21,7 @@ from dispatch.models import Receiver
 from web.htmx import render_fragment
 
 
+@require_safe
 @tenant_page()
 def receivers(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Every receiver with its contract in force."""
@@ -32,6 +33,7 @@ def receivers(request: TenantRequest, slug: str) -> HttpResponseBase:
     return render(request, "console/receivers.html", context)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def pause(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBase:
     """GET says what a pause stops and asks for a reason; POST pauses."""

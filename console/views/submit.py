@@ -7,6 +7,7 @@ from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -20,6 +21,7 @@ from workflows.actions.submit import ReferenceTaken, SubmissionKeyReused, submit
 from workflows.authoring import Problem, Workflow
 
 
+@require_safe
 @tenant_page(Role.SUBMITTER)
 def choose(request: TenantRequest, slug: str) -> HttpResponseBase:
     """The workflows that are installed here."""
@@ -29,6 +31,7 @@ def choose(request: TenantRequest, slug: str) -> HttpResponseBase:
     return render(request, "console/choose.html", context)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.SUBMITTER, takes_files=True)
 def submit(request: TenantRequest, slug: str, workflow: str) -> HttpResponseBase:
     """The form of a workflow. One rendering is one intent: its hidden key makes a second press find the first's job."""

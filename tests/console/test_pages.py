@@ -7,6 +7,7 @@ import re
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import URLPattern, URLResolver, get_resolver
 
 from access.models import Person, Tenant
 from access.roles import Role
@@ -84,6 +85,29 @@ def test_a_member_finds_no_job_of_another_tenant(tenant: Tenant, submitter: Pers
     for name in ("job", "job-journal", "job-input", "job-cancel"):
         response = as_person(submitter).get(link(name, tenant.slug, theirs))
         assert response.status_code == 404, name
+
+
+def addresses(patterns: list[URLPattern | URLResolver], before: str = "") -> list[str]:
+    """Every address below an organisation's, of the job 1, the item 1 and so on."""
+    found: list[str] = []
+    for pattern in patterns:
+        route = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            found += addresses(pattern.url_patterns, route)
+        elif route.startswith("t/<slug:slug>/"):
+            found.append(re.sub(r"<int:\w+>", "1", re.sub(r"<str:\w+>", "x", route)))
+    return found
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete", "options", "trace"])
+def test_an_address_that_is_asked_for_in_a_way_it_does_not_know_says_so(tenant: Tenant, method: str) -> None:
+    """Whatever it is asked in, a page answers: what it has for a form that was posted empty, or 405."""
+    client, every = as_person(make_person(tenant, *Role)), addresses(get_resolver().url_patterns)
+    asked = {path: getattr(client, method)(f"/{path}".replace("<slug:slug>", tenant.slug)) for path in every}
+    assert len(every) > 50
+    statuses = {path: response.status_code for path, response in asked.items()}
+    known = {302, 404, 405, 409, 413, 422} if method == "post" else {405}
+    assert {path: s for path, s in statuses.items() if s not in known} == {}
 
 
 def test_an_empty_tenant_says_what_is_missing(tenant: Tenant, submitter: Person) -> None:
