@@ -22,6 +22,7 @@ EXEMPT: dict[str, str] = {
     "access_person": "people sign in before a tenant is known, and may belong to several",
     "access_person_groups": "Django's own; unused, roles are memberships",
     "access_person_user_permissions": "Django's own; unused, roles are memberships",
+    "access_passwordentry": "a person re-enters a password for a session, not for a tenant; digests and times only",
     "access_tenant": "the list of tenants itself, which a scope is chosen from; it holds no content",
     "access_tenanthead": "version and hash of a tenant's journal; the app's role cannot read or write it",
     "access_database_objects": "the digest of this file's statements",

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from access.roles import Role
-from access.tenancy import Rights, TenantModel
+from access.tenancy import Rights, TenantForeignKey, TenantModel
 
 
 class Person(AbstractUser):
@@ -52,6 +52,128 @@ class Membership(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.person_id} as {self.role}"
+
+
+class Group(TenantModel):
+    """A named group of people of a tenant that approval policies can ask for ("controllers")."""
+
+    app_rights: ClassVar = Rights(insert=True)
+
+    name = models.CharField(max_length=80)
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "name"], name="one_group_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GroupMember(TenantModel):
+    """One person in one group, until `ended_at`."""
+
+    app_rights: ClassVar = Rights(insert=True, update=("ended_at",))
+
+    group = TenantForeignKey(Group)
+    person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    began_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["group", "person"], condition=Q(ended_at__isnull=True), name="one_live_member_a_group"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person_id} in {self.group_id}"
+
+
+class Delegation(TenantModel):
+    """Authority to approve that one person lends another for a time. One step deep, and it never raises a limit.
+
+    `policies`: names, one a line; empty means all. `most_amount`: no more than this, in `most_currency`.
+    """
+
+    app_rights: ClassVar = Rights(insert=True, update=("revoked_at", "revoked_by"))
+
+    giver = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    taker = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    policies = models.TextField(default="", blank=True)
+    most_amount = models.DecimalField(max_digits=20, decimal_places=4, null=True, blank=True)
+    most_currency = models.CharField(max_length=3, default="", blank=True)
+    reason = models.CharField(max_length=1000)
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    given_at = models.DateTimeField()
+    given_by = models.CharField(max_length=200)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    revoked_by = models.CharField(max_length=200, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=~Q(giver=F("taker")), name="nobody_delegates_to_themselves"),
+            models.CheckConstraint(condition=Q(ends_at__gt=F("starts_at")), name="a_delegation_ends_later"),
+            models.CheckConstraint(
+                condition=Q(most_amount__isnull=True, most_currency="")
+                | (Q(most_amount__gte=0) & ~Q(most_currency="")),
+                name="a_cap_has_its_currency",
+            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="a_delegation_has_a_reason"),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["tenant", "ends_at"], condition=Q(revoked_at__isnull=True), name="delegation_in_force"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.giver_id} to {self.taker_id}"
+
+
+class Absence(TenantModel):
+    """A time in which a person is out of office: nobody waits for them, and nothing is decided by it."""
+
+    app_rights: ClassVar = Rights(insert=True, update=("ended_at",))
+
+    person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    noted_at = models.DateTimeField()
+    noted_by = models.CharField(max_length=200)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(ends_at__gt=F("starts_at")), name="an_absence_ends_later")
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["tenant", "person", "ends_at"],
+                condition=Q(ended_at__isnull=True),
+                name="absence_noted",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person_id} away until {self.ends_at}"
+
+
+class PasswordEntry(models.Model):
+    """One time that somebody was asked for their password again, and whether it was right. A person's, of no tenant."""
+
+    person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+", db_index=False)
+    session = models.CharField(max_length=64)
+    """SHA-256 of the session's key: the entry counts for this session alone."""
+    right = models.BooleanField()
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["person", "at"], name="entry_of_person")]
+
+    def __str__(self) -> str:
+        return f"{self.person_id} at {self.at}"
 
 
 class TenantHead(models.Model):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from approvals.locks import database_clock
 from approvals.models import Closing, Decision, DecisionVoid, Proposal
+from approvals.sums import release
 from approvals.wording import clock
 
 HOW = {
@@ -25,6 +27,8 @@ def close(proposal: Proposal, closing: Closing, why: str, now: datetime) -> None
     )
     assert changed == 1, "a proposal is closed once"
     proposal.closed_at, proposal.closing, proposal.closing_reason = now, closing.value, why[:1000]
+    if closing is not Closing.SENT:
+        release(proposal.pk, closing.value, now)
 
 
 def void(decisions: list[Decision], why: str, by: str, now: datetime) -> None:
@@ -41,6 +45,7 @@ def reopen_to_decisions(proposal: Proposal) -> None:
     """Take the approval's time away again. The job is back in AWAITING_APPROVAL already: the database asks for that."""
     Proposal.objects.filter(pk=proposal.pk).update(approved_at=None)
     proposal.approved_at = None
+    release(proposal.pk, "back to its approvers", database_clock())
 
 
 def how_it_closed(proposal: Proposal) -> str:

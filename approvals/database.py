@@ -15,7 +15,30 @@ MAY_CHANGE = Proposal.app_rights.update
 
 def statements() -> str:
     """Functions and triggers of this room; repeatable."""
-    return _born() + _changes() + _operations() + _decisions()
+    return _policy() + _born() + _changes() + _operations() + _decisions()
+
+
+def _policy() -> str:
+    # The columns are what other statements read; the rules are what people wrote. Both have to say the same.
+    return """
+CREATE OR REPLACE FUNCTION approvals_level_quorums(rules text) RETURNS TABLE (number bigint, quorum int)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT n, coalesce((level->>'quorum')::int, 1)
+  FROM jsonb_array_elements(coalesce(rules::jsonb->'levels', '[{}]')) WITH ORDINALITY AS l(level, n)
+$$;
+CREATE OR REPLACE FUNCTION approvals_policy_agrees() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.quorum, NEW.four_eyes, NEW.waives_approval) IS DISTINCT FROM (
+    (SELECT sum(quorum)::int FROM approvals_level_quorums(NEW.rules)),
+    coalesce((NEW.rules::jsonb->>'four_eyes')::boolean, true),
+    coalesce((NEW.rules::jsonb->>'waives_approval')::boolean, false)) THEN
+    RAISE EXCEPTION 'the columns of policy % differ from its rules', NEW.name USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER agrees BEFORE INSERT ON approvals_policy
+  FOR EACH ROW EXECUTE FUNCTION approvals_policy_agrees();
+"""
 
 
 def _born() -> str:
@@ -46,9 +69,17 @@ def _changes() -> str:
     new, old = (", ".join(f"{row}.{column}" for column in fixed) for row in ("NEW", "OLD"))
     return f"""
 CREATE OR REPLACE FUNCTION approvals_live_approvals(proposal bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
-  SELECT count(DISTINCT d.person_id) FROM approvals_decision d
+  SELECT count(DISTINCT coalesce(d.on_behalf_of_id, d.person_id)) FROM approvals_decision d
   WHERE d.proposal_id = proposal AND d.verdict = '{Verdict.APPROVE}'
     AND NOT EXISTS (SELECT FROM approvals_decisionvoid v WHERE v.decision_id = d.id)
+$$;
+CREATE OR REPLACE FUNCTION approvals_levels_lacking(proposal bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT count(*) FROM approvals_proposal p JOIN approvals_policy y ON y.id = p.policy_id
+  CROSS JOIN LATERAL approvals_level_quorums(y.rules) l
+  WHERE p.id = proposal AND p.quorum > 0 AND l.quorum > (
+    SELECT count(DISTINCT coalesce(d.on_behalf_of_id, d.person_id)) FROM approvals_decision d
+    WHERE d.proposal_id = p.id AND d.verdict = '{Verdict.APPROVE}' AND d.level = l.number
+      AND NOT EXISTS (SELECT FROM approvals_decisionvoid v WHERE v.decision_id = d.id))
 $$;
 CREATE OR REPLACE FUNCTION approvals_proposal_changes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -60,7 +91,7 @@ BEGIN
     RAISE EXCEPTION 'proposal % is closed', OLD.id USING ERRCODE = 'check_violation';
   END IF;
   IF OLD.approved_at IS NULL AND NEW.approved_at IS NOT NULL
-    AND approvals_live_approvals(OLD.id) < OLD.quorum THEN
+    AND (approvals_live_approvals(OLD.id) < OLD.quorum OR approvals_levels_lacking(OLD.id) > 0) THEN
     RAISE EXCEPTION 'proposal % lacks approvals', OLD.id USING ERRCODE = 'check_violation';
   END IF;
   IF OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at
@@ -119,10 +150,21 @@ BEGIN
   IF NOT EXISTS (SELECT FROM workflows_job WHERE id = p.job_id AND state = 'AWAITING_APPROVAL') THEN
     RAISE EXCEPTION 'the job of proposal % awaits no approval', p.id USING ERRCODE = 'check_violation';
   END IF;
-  IF NEW.person_id = p.initiator_id AND (SELECT four_eyes FROM approvals_policy WHERE id = p.policy_id) THEN
+  IF (NEW.delegation_id IS NULL) <> (NEW.on_behalf_of_id IS NULL) OR NEW.delegation_id IS NOT NULL AND NOT EXISTS (
+    SELECT FROM access_delegation g WHERE g.id = NEW.delegation_id AND g.tenant_id = NEW.tenant_id
+      AND g.taker_id = NEW.person_id AND g.giver_id = NEW.on_behalf_of_id AND g.revoked_at IS NULL
+      AND clock_timestamp() >= g.starts_at AND clock_timestamp() < g.ends_at) THEN
+    RAISE EXCEPTION 'person % was not lent this authority', NEW.person_id USING ERRCODE = 'check_violation';
+  END IF;
+  IF p.initiator_id IN (NEW.person_id, NEW.on_behalf_of_id) AND (SELECT four_eyes FROM approvals_policy WHERE id = p.policy_id) THEN
     RAISE EXCEPTION 'person % started the job of proposal %', NEW.person_id, p.id USING ERRCODE = 'check_violation';
   END IF;
-  IF EXISTS (SELECT FROM approvals_decision d WHERE d.proposal_id = p.id AND d.person_id = NEW.person_id
+  IF NOT EXISTS (SELECT FROM access_membership m WHERE m.tenant_id = NEW.tenant_id AND m.person_id = NEW.person_id
+    AND m.role = 'manager' AND m.ended_at IS NULL) THEN
+    RAISE EXCEPTION 'person % is no manager', NEW.person_id USING ERRCODE = 'check_violation';
+  END IF;
+  IF EXISTS (SELECT FROM approvals_decision d WHERE d.proposal_id = p.id
+    AND ARRAY[d.person_id, d.on_behalf_of_id] && ARRAY[NEW.person_id, NEW.on_behalf_of_id]
     AND NOT EXISTS (SELECT FROM approvals_decisionvoid v WHERE v.decision_id = d.id)) THEN
     RAISE EXCEPTION 'person % has decided on proposal % already', NEW.person_id, p.id
       USING ERRCODE = 'unique_violation';

@@ -211,10 +211,5 @@ def _policy(policy: Policy) -> dict[str, Any]:
     return {
         "name": policy.name,
         "revision": policy.revision,
-        "quorum": policy.quorum,
-        "four_eyes": policy.four_eyes,
-        "waives_approval": policy.waives_approval,
-        "expires_after_minutes": policy.expires_after_minutes,
-        "limit_amount": money(policy.limit_amount, policy.limit_currency or None),
-        "limit_currency": policy.limit_currency,
+        "rules": canonical.parse(policy.rules),
     }

@@ -7,17 +7,20 @@ person who proposes again. What cannot be frozen is journalled as `proposal.refu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Max
 
 from access.models import Person
 from access.roles import WORKER
-from approvals import canonical, document, rendering, rules
+from approvals import canonical, document, rendering, sums
 from approvals.drafts import NotFrozen, read_draft
+from approvals.facts import facts_of, in_force
 from approvals.hands import hands_on
 from approvals.models import Policy, Proposal, ProposedOperation
+from approvals.rules import amounts_of
 from workflows import journal, machines, registry
 from workflows.authoring import ProposalDraft, Workflow
 from workflows.kinds import NOT_STEPS
@@ -90,6 +93,8 @@ def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
 def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
     Proposal.objects.filter(pk=proposal.pk).update(approved_at=now)
     proposal.approved_at = now
+    if policy.ruleset.sums:
+        sums.reserve(proposal, amounts_of(proposal), now)
     machines.ring(job=job, machine=EXPIRE_MACHINE, key=str(proposal.pk), at=proposal.expires_at)
     journal.transition(
         job=job,
@@ -101,14 +106,14 @@ def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
 
 
 def note_missing_approvers(job: Job, proposal: Proposal) -> None:
-    """Journal `approver.missing` when too few people could make the quorum: blocked, never approved."""
-    facts = rules.facts_of(proposal)
-    if len(facts.able) < facts.rules.quorum:
+    """Journal `approver.missing` when the people at work could not complete it: blocked, never approved."""
+    facts = facts_of(proposal)
+    if facts.blocked:
         journal.record(
             job=job,
             event="approver.missing",
             actor=WORKER,
-            evidence={"proposal": proposal.pk, "quorum": facts.rules.quorum, "able": len(facts.able)},
+            evidence={"proposal": proposal.pk, "quorum": facts.quorum, "able": len(facts.able)},
         )
 
 
@@ -119,16 +124,30 @@ def _reference(proposal: Proposal, policy: Policy) -> dict[str, Any]:
 def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
     draft = read_draft(draft_json)
     workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
-    policy = rules.in_force(workflow.approval_policy)
+    policy = in_force(workflow.approval_policy)
     if policy is None:
         raise NotFrozen(
             f'There is no approval policy "{workflow.approval_policy}", so nobody could approve this.'
         )
+    if policy.waives_approval:
+        _waivable(draft, policy, now)
     requests = [rendering.render(one, None, now) for one in draft.operations]
     if len({r.operation_key for r in requests}) < len(requests):
         raise NotFrozen("Two operations were given the same key.")
     frame = _frame(job, workflow, policy, now)
     return _Plan(draft, requests, frame, canonical.write(document.build(frame, draft, requests)))
+
+
+def _waivable(draft: ProposalDraft, policy: Policy, now: datetime) -> None:
+    """NotFrozen where the sums of a policy that asks nobody are used up; the lock is held until it is reserved."""
+    if not policy.ruleset.sums:
+        return
+    sums.lock_sums(policy.name)
+    taken = sums.taken_for({policy.name: [policy.ruleset]}, now)[policy.name]
+    amounts = [(Decimal(amount), currency) for amount, currency in document.compared_amounts(draft)]
+    over = sums.over_sums(amounts, [policy.ruleset], taken, recipient=draft.recipient)
+    if over is not None:
+        raise NotFrozen(f"{over} It can be proposed again when there is room.")
 
 
 def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> document.Frame:
@@ -139,9 +158,9 @@ def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> docum
         workflow_title=workflow.title or workflow.name,
         initiator=Person.objects.values_list("username", flat=True).get(pk=job.submitted_by_id),
         policy=policy,
-        quorum=0 if policy.waives_approval else policy.quorum,
+        quorum=policy.ruleset.quorum,
         frozen_at=now,
-        expires_at=now + timedelta(minutes=policy.expires_after_minutes),
+        expires_at=policy.ruleset.expiry(now, sums.tenant_zone()),
         hands=hands_on(job),
     )
 

@@ -33,7 +33,7 @@ def lock_open_items(job: Job) -> None:
 
 def lock_proposal(proposal_id: int) -> Proposal:
     """The proposal's row, fresh and locked (NO KEY UPDATE). The caller holds its job's lock."""
-    query = Proposal.objects.select_for_update(no_key=True, of=("self",)).select_related("policy")
+    query = Proposal.objects.select_for_update(no_key=True, of=("self",)).select_related("policy", "job")
     proposal = query.filter(pk=proposal_id).first()
     if proposal is None:
         raise NoSuchProposal(f"There is no proposal {proposal_id} here.")

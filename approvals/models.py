@@ -5,13 +5,15 @@ A proposal and its operations are immutable from birth; what happens to a propos
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
 
-from access.models import Person
+from access.models import Delegation, Person
 from access.tenancy import Rights, TenantForeignKey, TenantModel
+from approvals.ruleset import RuleSet
 from workflows.models import Job
 
 
@@ -23,12 +25,11 @@ class Policy(TenantModel):
 
     name = models.CharField(max_length=100)
     revision = models.IntegerField()
+    rules = models.TextField()
+    """Canonical JSON of the RuleSet; the database refuses columns beside it that say something else."""
     waives_approval = models.BooleanField(default=False)
     quorum = models.IntegerField(default=1)
     four_eyes = models.BooleanField(default=True)
-    expires_after_minutes = models.IntegerField(default=24 * 60)
-    limit_amount = models.DecimalField(max_digits=20, decimal_places=4, null=True, blank=True)
-    limit_currency = models.CharField(max_length=3, default="", blank=True)
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=200)
 
@@ -36,16 +37,21 @@ class Policy(TenantModel):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "name", "revision"], name="one_policy_a_revision"),
             models.CheckConstraint(condition=Q(quorum__gte=1), name="a_quorum_is_at_least_one"),
-            models.CheckConstraint(
-                condition=Q(limit_amount__isnull=True, limit_currency="")
-                | (Q(limit_amount__isnull=False) & ~Q(limit_currency="")),
-                name="a_limit_has_its_currency",
-            ),
-            models.CheckConstraint(condition=Q(expires_after_minutes__gte=1), name="a_policy_gives_time"),
         ]
 
     def __str__(self) -> str:
         return f"{self.name} revision {self.revision}"
+
+    @property
+    def ruleset(self) -> RuleSet:
+        """What it says, as a value."""
+        return read_rules(self.rules)
+
+
+@lru_cache(maxsize=256)
+def read_rules(text: str) -> RuleSet:
+    """A stored rule set; the same text is read once a process."""
+    return RuleSet.model_validate_json(text)
 
 
 class Closing(models.TextChoices):
@@ -180,12 +186,22 @@ class Decision(TenantModel):
     proposal = TenantForeignKey(Proposal, db_index=False)
     person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
     person_name = models.CharField(max_length=200)
+    on_behalf_of = models.ForeignKey(
+        Person, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    """Whose authority was used, where it was lent by `delegation`; None: the person's own."""
+    delegation = TenantForeignKey(Delegation, null=True, blank=True, db_index=False)
+    level = models.IntegerField(default=1, db_default=1)
+    """The level of the frozen policy that was open, from 1; 0 for one that only today's policy asks for."""
     round = models.IntegerField(default=1)
     verdict = models.CharField(max_length=20, choices=Verdict.choices)
     digest = models.CharField(max_length=64)
     reason = models.TextField(default="", blank=True)
     fields = models.TextField(default="", blank=True)
     authenticated_by = models.CharField(max_length=40, default="password")
+    authenticated_at = models.DateTimeField(null=True, blank=True)
+    """When the password was entered again for it, where the policy asks."""
+    door = models.CharField(max_length=10, default="page", db_default="page")
     decided_at = models.DateTimeField()
 
     class Meta(TenantModel.Meta):
@@ -217,6 +233,70 @@ class DecisionVoid(TenantModel):
 
     def __str__(self) -> str:
         return f"decision {self.decision_id} void: {self.why}"
+
+
+class Escalated(TenantModel):
+    """One step of a policy's escalation that has been taken for a proposal: who was told, and who may sign since."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    proposal = TenantForeignKey(Proposal, db_index=False)
+    step = models.IntegerField()
+    to = models.CharField(max_length=200)
+    person = models.CharField(max_length=80, default="", blank=True)
+    group = models.CharField(max_length=80, default="", blank=True)
+    role = models.CharField(max_length=20, default="", blank=True)
+    may_decide = models.BooleanField(default=False)
+    at = models.DateTimeField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["proposal", "step"], name="one_escalation_a_step")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.proposal_id} to {self.to}"
+
+
+class Reservation(TenantModel):
+    """What an approved proposal takes of its policy's sums, in one currency, until it is released.
+
+    Released when the proposal ends unsent, goes back to its approvers, or nothing of it was applied.
+    """
+
+    app_rights: ClassVar = Rights(insert=True, update=("released_at", "released_why"))
+
+    proposal = TenantForeignKey(Proposal, db_index=False)
+    policy_name = models.CharField(max_length=100)
+    recipient = models.CharField(max_length=300, default="", blank=True)
+    amount = models.DecimalField(max_digits=20, decimal_places=4)
+    currency = models.CharField(max_length=3)
+    day = models.DateField()
+    """The tenant's own day on which it was approved."""
+    reserved_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True, blank=True)
+    released_why = models.CharField(max_length=200, default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["proposal", "currency"],
+                condition=Q(released_at__isnull=True),
+                name="one_reservation_a_currency",
+            ),
+            models.CheckConstraint(condition=Q(amount__gte=0), name="a_reservation_is_not_negative"),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["tenant", "policy_name", "day"],
+                condition=Q(released_at__isnull=True),
+                name="reserved_of_policy",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.currency} of {self.policy_name}"
 
 
 class Refusal(TenantModel):

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 
 from access.models import Tenant
 from access.tenancy import require_scope
-from approvals import rules
+from approvals.facts import facts_for, facts_of
 from approvals.models import Decision, Proposal
 from approvals.rules import Facts
 from workflows import registry
@@ -109,7 +109,7 @@ def counts(*, person_id: int, now: datetime, known: Mapping[Which, int] | None =
 
 def why_not(person_id: int, proposal: Proposal) -> str:
     """Why this person cannot approve this proposal, in a few words; empty when they can."""
-    return reason_not_to(rules.facts_of(proposal), person_id)
+    return reason_not_to(facts_of(proposal), person_id)
 
 
 def proposals_of(job_id: int) -> list[Proposal]:
@@ -152,7 +152,7 @@ def _rows(proposals: Sequence[Proposal], person_id: int) -> list[AwaitingRow]:
     """Lines for a batch, in a number of queries that does not depend on its size."""
     if not proposals:
         return []
-    facts = rules.facts_for(proposals)
+    facts = facts_for(proposals)
     return [_row(proposal, facts[proposal.pk], person_id) for proposal in proposals]
 
 
@@ -183,7 +183,7 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         initiator=proposal.initiator.username,
         started_by_me=job.submitted_by_id == person_id,
         approvals=len(facts.valid),
-        quorum=facts.rules.quorum,
+        quorum=facts.quorum,
         frozen_at=proposal.frozen_at,
         expires_at=proposal.expires_at,
         why_not=reason_not_to(facts, person_id),

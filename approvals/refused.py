@@ -13,7 +13,7 @@ from approvals.closing import HOW
 from approvals.forms import Posted
 from approvals.inbox import Place
 from approvals.models import Closing, Proposal, Verdict
-from approvals.rules import FourEyes, NotAnApprover, OverLimit
+from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, OverLimit, OverSum, Twice
 from web import times
 from web.htmx import Conflict as Shown
 from web.htmx import Side
@@ -28,7 +28,11 @@ TITLES: dict[type[Refused], str] = {
     SomebodyElseIsDeciding: "Somebody else is at it at this moment",
     NotAnApprover: "Only managers decide",
     FourEyes: "Somebody else has to decide this",
+    NotYourLevel: "Others sign this first",
+    Twice: "This authority is used already",
     OverLimit: "This is above what you may approve",
+    OverSum: "This would be more than the policy allows",
+    decide.PasswordNeeded: "Enter your password again",
 }
 WHAT = {
     Verdict.APPROVE.value: "signature",

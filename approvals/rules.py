@@ -1,82 +1,38 @@
-"""Who may decide what, in one place for every door: page, API, dispatch, and the sentence on the screen.
+"""Who may decide what, in one place for every door: page, API, bulk, dispatch, and the sentence on the screen.
 
-The stricter of the frozen and the current revision of a policy holds, rule by rule.
+The stricter of the frozen and the current revision of a policy holds: what is approved has to satisfy both. A person
+acts with their own authority, or with one that was lent to them for a time, which never raises a limit.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import ClassVar
+from functools import cached_property
 
-from django.db.models import Exists, OuterRef
-
-from access import authority
-from access.refusals import NotPermitted
+from access.directory import Directory, Lent, Member
 from access.roles import Role
-from approvals.models import Decision, DecisionVoid, Policy, Proposal, Verdict
-from workflows.models import JournalEntry
-
-CONTRIBUTING = (
-    "job.received",
-    "question.answered",
-    "item.corrected",
-    "item.skipped",
-    "job.redriven",
-    "job.migrated",
-    "proposal.again_asked",
-)
-"""Events whose author had a hand in what is proposed, and so cannot sign it under four eyes."""
-
-
-class NotAnApprover(NotPermitted):
-    """The person holds no role that decides proposals, or is no longer active."""
-
-    short: ClassVar = "Only managers decide"
-
-
-class FourEyes(NotPermitted):
-    """The person started the job or had a hand in it."""
-
-    def __init__(self, message: str, short: str) -> None:
-        super().__init__(message)
-        self.short = short
-
-
-class OverLimit(NotPermitted):
-    """The amount is above what may be approved under the policy, or in a currency that it cannot be compared with."""
-
-    short: ClassVar = "Over your limit"
-
-
-Objection = NotAnApprover | FourEyes | OverLimit
+from approvals.levels import Belongs, Seats, Standing, belonging, can_be_filled, standing
+from approvals.limits import asks_again, limits_for, over_limit
+from approvals.models import Decision, Escalated, Proposal, Verdict
+from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit, OverSum, Twice
+from approvals.ruleset import Level, Money, RuleSet
+from approvals.sums import Taken, over_sums, without
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What holds for one proposal now. `limits` are all to be kept."""
+class Way:
+    """With whose authority a person acts: the own, or that of `giver` by a delegation."""
 
-    quorum: int
-    four_eyes: bool
-    limits: tuple[tuple[Decimal, str], ...]
+    person: Member
+    giver: Member | None = None
+    lent: Lent | None = None
 
-
-def in_force(name: str) -> Policy | None:
-    """The highest revision of a policy in the scope's tenant."""
-    return Policy.objects.filter(name=name).order_by("-revision").first()
-
-
-def stricter(frozen_quorum: int, frozen: Policy, current: Policy) -> Rules:
-    """Rule by rule the stricter one. A waiver counts as a quorum of nobody."""
-    limits = [(p.limit_amount, p.limit_currency) for p in (frozen, current) if p.limit_amount is not None]
-    return Rules(
-        quorum=max(frozen_quorum, 0 if current.waives_approval else current.quorum),
-        four_eyes=frozen.four_eyes or current.four_eyes,
-        limits=tuple(dict.fromkeys(limits)),
-    )
+    @property
+    def principal(self) -> Member:
+        return self.giver or self.person
 
 
 def amounts_of(proposal: Proposal) -> list[tuple[Decimal, str]]:
@@ -84,118 +40,223 @@ def amounts_of(proposal: Proposal) -> list[tuple[Decimal, str]]:
     return [(Decimal(amount), currency) for amount, currency in json.loads(proposal.amounts)]
 
 
-def over_limit(
-    amounts: Iterable[tuple[Decimal, str]], limits: Iterable[tuple[Decimal, str]]
-) -> OverLimit | None:
-    """The first limit that is not kept. Money of another currency is never compared: it counts as over."""
-    limits = list(limits)
-    for amount, currency in amounts:
-        for limit, limit_currency in limits:
-            if currency != limit_currency:
-                return OverLimit(
-                    f"The limit is in {limit_currency} and this is in {currency}: they are never compared,"
-                    " so nobody may approve it under this policy."
-                )
-            if abs(amount) > limit:
-                return OverLimit(f"This is above the limit of {limit:,.2f} {limit_currency} for an approval.")
-    return None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Facts:
     """All that says who may decide one proposal, read at one moment. `live` are the decisions that nobody voided."""
 
     proposal: Proposal
-    rules: Rules
-    managers: frozenset[int]
+    workflow: str
+    frozen: RuleSet
+    current: RuleSet
+    directory: Directory
     contributors: frozenset[int]
     live: list[Decision]
+    escalated: list[Escalated]
+    taken: Taken
 
-    def objection(self, person_id: int, verdict: str = Verdict.APPROVE) -> Objection | None:
-        """Why this person may not give this verdict, or None. Saying no needs no limit."""
-        if person_id not in self.managers:
-            return NotAnApprover("Only a manager of this organisation may decide this.")
-        if self.rules.four_eyes and person_id == self.proposal.initiator_id:
-            return FourEyes(
-                "You started this job, so somebody else has to decide it.", "You started this job"
-            )
-        if self.rules.four_eyes and person_id in self.contributors:
-            return FourEyes(
-                "You had a hand in this job, so somebody else has to decide it.", "You had a hand in this job"
-            )
-        if verdict != Verdict.APPROVE:
-            return None
-        return over_limit(amounts_of(self.proposal), self.rules.limits)
+    @property
+    def four_eyes(self) -> bool:
+        return self.frozen.four_eyes or self.current.four_eyes
+
+    @property
+    def bulk(self) -> bool:
+        """Whether it may be decided together with others: both revisions have to allow it."""
+        return self.frozen.bulk and self.current.bulk
+
+    @property
+    def rulesets(self) -> tuple[RuleSet, ...]:
+        """Both revisions, or the one where they say the same."""
+        return (self.frozen,) if self.frozen == self.current else (self.frozen, self.current)
+
+    @property
+    def quorum(self) -> int:
+        """Signatures that it needs in all: the larger number of the two revisions."""
+        return max(self.proposal.quorum, self.current.quorum)
+
+    @property
+    def managers(self) -> frozenset[int]:
+        return self.directory.with_role(Role.MANAGER)
+
+    @cached_property
+    def amounts(self) -> list[tuple[Decimal, str]]:
+        return amounts_of(self.proposal)
+
+    @cached_property
+    def belongs(self) -> Belongs:
+        """Who belongs to which level, what was escalated included."""
+        return belonging(self.escalated)
 
     @property
     def approvals(self) -> list[Decision]:
         """Live approvals, oldest first, whatever became of their authors."""
         return [d for d in self.live if d.verdict == Verdict.APPROVE]
 
-    @property
+    @cached_property
     def valid(self) -> list[Decision]:
-        """Approvals that count now: of the digest, by active managers whom nothing excludes."""
-        return [
-            d
-            for d in self.approvals
-            if d.digest == self.proposal.digest and self.objection(d.person_id) is None
-        ]
+        """Approvals that count now: of the digest, by active managers whose authority reaches, whom nothing excludes."""
+        return [d for d in self.approvals if self.objection_to(d) is None]
 
-    @property
-    def able(self) -> frozenset[int]:
-        """Everybody who may approve now, those who have included."""
-        return frozenset(person_id for person_id in self.managers if self.objection(person_id) is None)
+    @cached_property
+    def standing(self) -> Standing:
+        """Which level is open, and how many signatures each lacks."""
+        signed = [(d, way.principal) for d in self.valid if (way := self._way_of(d)) is not None]
+        return standing(self.frozen, self.current, signed, self.belongs)
 
     @property
     def missing(self) -> int:
-        """How many approvals the quorum still lacks."""
-        return max(self.rules.quorum - len(self.valid), 0)
+        """How many approvals are still lacking."""
+        return self.standing.missing
+
+    @cached_property
+    def able(self) -> frozenset[int]:
+        """Everybody who may sign now, and those who have. Who is out of office is among them: they may still sign."""
+        signed = {d.person_id for d in self.valid}
+        return frozenset(p for p in self.managers if p in signed or self.objection(p) is None)
+
+    @cached_property
+    def blocked(self) -> bool:
+        """Whether the people who are at work could not complete it: nobody left, all away, everyone excluded."""
+        used = {d.person_id for d in self.live} | {d.on_behalf_of_id for d in self.live}
+        free = [
+            [
+                way.principal
+                for way in self._ways(p)
+                if way.principal.person_id not in used and self.excluded(way) is None
+            ]
+            for p in sorted(self.managers)
+            if p not in used and not self.directory.members[p].away
+        ]
+        return not all(
+            can_be_filled(seats, free, self.belongs)
+            for seats in (self.standing.frozen, self.standing.current)
+        )
 
     def own(self, person_id: int) -> Decision | None:
         """The person's decision that counts, if any."""
         return next((d for d in self.live if d.person_id == person_id), None)
 
+    def objection(self, person_id: int, verdict: str = Verdict.APPROVE) -> Objection | None:
+        """Why this person may not give this verdict, or None. Saying no needs no limit and no level."""
+        found = self.way(person_id, verdict)
+        return None if isinstance(found, Way) else found
 
-def facts_of(proposal: Proposal) -> Facts:
-    """The facts about one proposal, as they are now."""
-    return facts_for([proposal])[proposal.pk]
+    def way(self, person_id: int, verdict: str = Verdict.APPROVE) -> Way | Objection:
+        """The authority that the person would act with: the own first, then what was lent. Or why there is none."""
+        first: Objection | None = None
+        for way in self._ways(person_id):
+            objection = self._objection(way, verdict)
+            if objection is None:
+                return way
+            first = first or objection
+        return first or NotAnApprover("Only a manager of this organisation may decide this.")
 
+    def objection_to(self, decision: Decision) -> Objection | None:
+        """Why an approval that was given does not count now, or None."""
+        if decision.digest != self.proposal.digest:
+            return NotAnApprover(f"{decision.person_name} signed another digest.")
+        way = self._way_of(decision)
+        if way is None:
+            return _lost(decision)
+        level = self._level(decision.level)
+        if level is not None and not self.belongs(way.principal, level):
+            return NotYourLevel(
+                f"{way.principal.handle} no longer belongs to those who sign there.", "Not your level"
+            )
+        return self.excluded(way)
 
-def facts_for(proposals: Sequence[Proposal]) -> dict[int, Facts]:
-    """The facts about a batch, in four queries whatever its size. The proposals come with their policies."""
-    current, live = _current_policies({p.policy.name for p in proposals}), _live_decisions(proposals)
-    involved = _contributors({p.job_id for p in proposals})
-    managers = frozenset(p.pk for p in authority.people_with(Role.MANAGER))
-    return {
-        p.pk: Facts(
-            proposal=p,
-            rules=stricter(p.quorum, p.policy, current[p.policy.name]),
-            managers=managers,
-            contributors=frozenset(involved[p.job_id]),
-            live=live[p.pk],
+    def excluded(self, way: Way, verdict: str = Verdict.APPROVE) -> FourEyes | OverLimit | None:
+        """What excludes an authority whichever level is open: four eyes, and limits where it is a yes."""
+        involved = self.contributors | {self.proposal.initiator_id}
+        if self.four_eyes and way.person.person_id in involved:
+            did = "started" if way.person.person_id == self.proposal.initiator_id else "had a hand in"
+            return FourEyes(f"You {did} this job, so somebody else has to decide it.", f"You {did} this job")
+        if self.four_eyes and way.principal.person_id in involved:
+            who = way.principal.handle
+            return FourEyes(
+                f"{who}, whose authority you would use, had a hand in this job.", f"{who} had a hand in it"
+            )
+        return self._over_limit(way) if verdict == Verdict.APPROVE else None
+
+    @property
+    def needs_reentry(self) -> bool:
+        """Whether whoever approves this has to enter their password again."""
+        return any(asks_again(rules, self.amounts) for rules in self.rulesets)
+
+    def _objection(self, way: Way, verdict: str) -> Objection | None:
+        excluded = self.excluded(way, verdict)
+        if excluded is not None or verdict != Verdict.APPROVE:
+            return excluded
+        own = self.own(way.person.person_id)
+        seats = self.standing.open
+        if own is None and (twice := self._used(way)) is not None:
+            return twice
+        if own is None and seats is not None and not self.belongs(way.principal, seats.level):
+            return _not_your_level(seats)
+        return self.over_sums(way.principal.person_id)
+
+    def over_sums(self, approver_id: int) -> OverSum | None:
+        """Why it does not fit beside what others have reserved, approved with this person's authority."""
+        others = without(self.taken, self.proposal.pk)
+        return over_sums(
+            self.amounts, self.rulesets, others, recipient=self.proposal.recipient, approver_id=approver_id
         )
-        for p in proposals
-    }
+
+    def _over_limit(self, way: Way) -> OverLimit | None:
+        """The first limit that is not kept: of whose authority it is and of who uses it, both, and the lent cap."""
+        members = {m.person_id: m for m in (way.principal, way.person)}.values()
+        for rules in self.rulesets:
+            bounds: list[Sequence[Money] | None] = [limits_for(m, self.workflow, rules) for m in members]
+            if way.lent is not None and way.lent.most is not None:
+                bounds.append([Money(amount=way.lent.most.normalize(), currency=way.lent.currency)])
+            for bound in bounds:
+                if (over := over_limit(self.amounts, bound, rules.rates)) is not None:
+                    return over
+        return None
+
+    def _used(self, way: Way) -> Twice | None:
+        for d in self.live:
+            if way.principal.person_id in (d.person_id, d.on_behalf_of_id):
+                return Twice(
+                    f"{d.person_name} has used the authority of {way.principal.handle} for this already."
+                )
+            if way.person.person_id == d.on_behalf_of_id:
+                return Twice(f"{d.person_name} has decided this with the authority that you lent.")
+        return None
+
+    def _level(self, number: int) -> Level | None:
+        return self.frozen.levels[number - 1] if 0 < number <= len(self.frozen.levels) else None
+
+    def _ways(self, person_id: int) -> Iterator[Way]:
+        person = self.directory.members.get(person_id)
+        if person is None or Role.MANAGER not in person.roles:
+            return
+        yield Way(person)
+        for lent in self.directory.taken_by(person_id):
+            giver = self.directory.members[lent.giver_id]
+            if Role.MANAGER in giver.roles and lent.covers(self.proposal.policy.name):
+                yield Way(person, giver, lent)
+
+    def _way_of(self, decision: Decision) -> Way | None:
+        for way in self._ways(decision.person_id):
+            if (way.lent.delegation_id if way.lent else None) == decision.delegation_id:
+                return way
+        return None
 
 
-def _current_policies(names: set[str]) -> dict[str, Policy]:
-    query = Policy.objects.filter(name__in=names).order_by("name", "-revision").distinct("name")
-    return {p.name: p for p in query}
+def _lost(decision: Decision) -> NotAnApprover:
+    if not decision.person.is_active:
+        return NotAnApprover(f"The account of {decision.person_name} is disabled.")
+    if decision.delegation_id is not None:
+        return NotAnApprover(
+            f"What {decision.person_name} was lent has ended, or its giver is no longer a manager here."
+        )
+    return NotAnApprover(f"{decision.person_name} is no longer a manager here.")
 
 
-def _live_decisions(proposals: Sequence[Proposal]) -> dict[int, list[Decision]]:
-    voids = DecisionVoid.objects.filter(decision=OuterRef("pk"))
-    query = Decision.objects.filter(~Exists(voids), proposal__in=[p.pk for p in proposals])
-    found: dict[int, list[Decision]] = defaultdict(list)
-    for decision in query.select_related("person").order_by("decided_at", "pk"):
-        found[decision.proposal_id].append(decision)
-    return found
-
-
-def _contributors(job_ids: set[int]) -> dict[int, set[int]]:
-    """Everybody who started, corrected or asked again, from the jobs' own journals."""
-    rows = JournalEntry.objects.filter(job__in=job_ids, event__in=CONTRIBUTING, actor_id__gt=0)
-    found: dict[int, set[int]] = defaultdict(set)
-    for job_id, actor_id in rows.values_list("job_id", "actor_id"):
-        found[job_id].add(actor_id)
-    return found
+def _not_your_level(seats: Seats) -> NotYourLevel:
+    level = seats.level
+    asked = [f"the role {level.role}"] if level.role is not Role.MANAGER else []
+    asked += [f"the group {level.group}"] if level.group else []
+    return NotYourLevel(
+        f"It is {seats.name}'s turn: that needs {' and '.join(asked)}.", f"It is {seats.name}'s turn"
+    )

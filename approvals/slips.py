@@ -12,10 +12,11 @@ from decimal import Decimal
 from typing import Any
 
 from access.models import Person
-from approvals import canonical, rules
+from approvals import canonical
 from approvals.aftermath import Earlier, Sent, earlier_ends, what_was_sent
 from approvals.closing import how_it_closed
 from approvals.document import read
+from approvals.facts import facts_of
 from approvals.locks import NoSuchProposal
 from approvals.models import Closing, Decision, DecisionVoid, Proposal, Verdict
 from approvals.queries import reason_not_to
@@ -142,7 +143,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
     proposal = query.filter(pk=proposal_id).first()
     if proposal is None:
         raise NoSuchProposal(f"There is no proposal {proposal_id} here.")
-    job, value, facts = proposal.job, read(proposal.document), rules.facts_of(proposal)
+    job, value, facts = proposal.job, read(proposal.document), facts_of(proposal)
     is_open = proposal.closed_at is None and proposal.approved_at is None
     expired = now >= proposal.expires_at
     awaits = job.state == JobState.AWAITING_APPROVAL and job.held_at is None
@@ -186,7 +187,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         document=value,
         decisions=decisions,
         approvals=len(facts.valid),
-        quorum=facts.rules.quorum,
+        quorum=facts.quorum,
         approved_at=proposal.approved_at,
         closing=proposal.closing,
         closed_at=proposal.closed_at,

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from access.roles import WORKER
-from approvals import rules
+from access.directory import Member
+from access.roles import WORKER, Role
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
+from approvals.facts import facts_of
 from approvals.freezing import note_missing_approvers
 from approvals.locks import database_clock
 from approvals.models import Closing, Decision, Proposal, ProposedOperation
+from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit
 from approvals.rules import Facts
 from approvals.wording import clock, count
 from workflows import journal
@@ -50,14 +52,16 @@ def approval_still_holds(proposal: Proposal, *, only: int | None = None) -> list
 
     `only`: of the proposal's operations this one alone is compared with what was signed.
     """
-    return checks_of(rules.facts_of(proposal), only=only)
+    return checks_of(facts_of(proposal), only=only)
 
 
 def checks_of(facts: Facts, *, only: int | None = None) -> list[CheckResult]:
     """The same from facts already read, for the slip."""
-    checks = [_digest(facts, only), _expiry(facts.proposal)]
-    if facts.rules.quorum:
+    checks = [_digest(facts, only), _expiry(facts.proposal), _initiator(facts)]
+    if facts.quorum:
         checks += [_authority(facts), _four_eyes(facts), _limit(facts)]
+    if any(rules.sums for rules in facts.rulesets):
+        checks.append(_sums(facts))
     return [*checks, _policy(facts)]
 
 
@@ -144,44 +148,88 @@ def _expiry(proposal: Proposal) -> CheckResult:
     return CheckResult("Expiry", True, f"It can be sent until {at}.")
 
 
-def _authority(facts: Facts) -> CheckResult:
-    lost = [d for d in facts.approvals if d.person_id not in facts.managers]
-    if not lost:
-        return CheckResult("Authority", True, "Everybody who signed may still sign.")
-    why = " ".join(
-        f"{d.person_name} is no longer a manager here."
-        if d.person.is_active
-        else f"The account of {d.person_name} is disabled."
-        for d in lost
+def _initiator(facts: Facts) -> CheckResult:
+    """Somebody who started it, or asked for it again, still belongs here: nothing is sent for people who are gone."""
+    asked = [
+        facts.directory.members.get(p) for p in (facts.proposal.initiator_id, *sorted(facts.contributors))
+    ]
+    here = next((m for m in asked if m is not None and m.roles & _MAY_ASK), None)
+    if here is not None:
+        return CheckResult("Initiator", True, f"{here.handle} is {_roles(here)} here.")
+    return CheckResult(
+        "Initiator", False, "Nobody who asked for this may ask for anything here any more.", Effect.VOID
     )
-    return CheckResult("Authority", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d in lost))
+
+
+_MAY_ASK = frozenset({Role.SUBMITTER, Role.OPERATOR, Role.ADMIN, Role.MANAGER})
+
+
+def _roles(member: Member) -> str:
+    return " and ".join(sorted(member.roles & _MAY_ASK))
+
+
+def _authority(facts: Facts) -> CheckResult:
+    lost = _objected(facts, NotAnApprover, NotYourLevel)
+    if not lost:
+        who = ", ".join(_signer(d) for d in facts.approvals) or "Nobody has signed yet"
+        return CheckResult("Authority", True, f"{who}: everybody who signed may still sign.")
+    why = " ".join(str(objection) for _, objection in lost)
+    return CheckResult("Authority", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d, _ in lost))
+
+
+def _signer(decision: Decision) -> str:
+    lent = decision.on_behalf_of
+    return decision.person_name if lent is None else f"{decision.person_name} for {lent.username}"
+
+
+def _objected(facts: Facts, *kinds: type[Objection]) -> list[tuple[Decision, Objection]]:
+    """The approvals that a kind of objection strikes out now. Of another digest is the digest's own check."""
+    found = ((d, facts.objection_to(d)) for d in facts.approvals if d.digest == facts.proposal.digest)
+    return [(d, objection) for d, objection in found if isinstance(objection, kinds)]
 
 
 def _four_eyes(facts: Facts) -> CheckResult:
-    if not facts.rules.four_eyes:
+    if not facts.four_eyes:
         return CheckResult("Four eyes", True, "The policy does not ask for it.")
-    involved = facts.contributors | {facts.proposal.initiator_id}
-    own = [d for d in facts.approvals if d.person_id in involved]
+    own = _objected(facts, FourEyes)
     if not own:
         return CheckResult("Four eyes", True, "Nobody who signed had a hand in it.")
-    why = " ".join(f"{d.person_name} had a hand in this job." for d in own)
-    return CheckResult("Four eyes", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d in own))
+    why = " ".join(f"{_signer(d)} had a hand in this job." for d, _ in own)
+    return CheckResult("Four eyes", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d, _ in own))
 
 
 def _limit(facts: Facts) -> CheckResult:
-    over = rules.over_limit(rules.amounts_of(facts.proposal), facts.rules.limits)
-    if over is None:
-        sentence = "It is within the limit." if facts.rules.limits else "There is no limit."
+    over = _objected(facts, OverLimit)
+    if not over:
+        limited = any(rules.limits for rules in facts.rulesets)
+        amounts = ", ".join(f"{amount} {currency}" for amount, currency in facts.amounts) or "No amount"
+        sentence = (
+            f"{amounts}: within the limit of everybody who signed." if limited else "There is no limit."
+        )
         return CheckResult("Limit", True, sentence)
-    signed = tuple(d.pk for d in facts.approvals)
-    return CheckResult("Limit", False, str(over), Effect.BACK_TO_APPROVAL, signed)
+    why = " ".join(dict.fromkeys(str(objection) for _, objection in over))
+    return CheckResult("Limit", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d, _ in over))
+
+
+def _sums(facts: Facts) -> CheckResult:
+    whose = [d.on_behalf_of_id or d.person_id for d in facts.approvals] or [0]
+    over = next((said for person_id in whose if (said := facts.over_sums(person_id)) is not None), None)
+    if over is None:
+        return CheckResult(
+            "Sums", True, "It fits into what the policy allows together with what was approved before."
+        )
+    return CheckResult(
+        "Sums", False, str(over), Effect.BACK_TO_APPROVAL, tuple(d.pk for d in facts.approvals)
+    )
 
 
 def _policy(facts: Facts) -> CheckResult:
-    name, quorum = facts.proposal.policy.name, facts.rules.quorum
-    if not quorum:
+    name = facts.proposal.policy.name
+    if not facts.quorum:
         return CheckResult("Policy", True, f"{name} waives the approval.")
     if not facts.missing:
-        return CheckResult("Policy", True, f"{name}: {len(facts.valid)} of {quorum} have signed.")
+        return CheckResult("Policy", True, f"{name}: {len(facts.valid)} of {facts.quorum} have signed.")
     needs = count(facts.missing, "more approval", "more approvals")
-    return CheckResult("Policy", False, f"{name} needs {needs}.", Effect.BACK_TO_APPROVAL)
+    seats = facts.standing.open
+    whose = f" of {seats.name}" if seats is not None and len(facts.current.levels) > 1 else ""
+    return CheckResult("Policy", False, f"{name} needs {needs}{whose}.", Effect.BACK_TO_APPROVAL)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from access.roles import WORKER
-from approvals import rules
 from approvals.closing import close
+from approvals.facts import facts_of
 from approvals.locks import lock_open_proposal
 from approvals.models import Closing, Decision, Proposal
 from approvals.wording import clock, count, until
@@ -36,11 +36,13 @@ def why_it_waits(job: Job) -> str | None:
 
 
 def _awaits(job: Job) -> str | None:
-    proposal = Proposal.objects.filter(job=job, closed_at__isnull=True).select_related("policy").first()
+    proposal = (
+        Proposal.objects.filter(job=job, closed_at__isnull=True).select_related("policy", "job").first()
+    )
     if proposal is None:
         return None
-    facts = rules.facts_of(proposal)
-    if len(facts.able) < facts.rules.quorum:
+    facts = facts_of(proposal)
+    if facts.blocked:
         return "blocked: too few people may approve this"
     time = until(proposal.expires_at, proposal.tenant_id)
     missing = max(facts.missing, 1)

@@ -46,13 +46,20 @@ def _prepare(there: Installation, port: int) -> None:
     from access.roles import WORKER, Role
     from access.tenancy import acting
     from approvals.policies import write_policy
+    from approvals.ruleset import RuleSet
     from dispatch.actions.receivers import write_contract, write_receiver
     from dispatch.presets import KEYED
 
     now = timezone.now()
     with acting(there.tenant_id):
         Membership.objects.create(tenant_id=there.tenant_id, person_id=there.person_id, role=Role.ADMIN)
-    write_policy(tenant_id=there.tenant_id, name="waived", created_by=WORKER, now=now, waives_approval=True)
+    write_policy(
+        tenant_id=there.tenant_id,
+        name="waived",
+        rules=RuleSet(waives_approval=True),
+        created_by=WORKER,
+        now=now,
+    )
     receiver = write_receiver(
         tenant_id=there.tenant_id,
         name="local",

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from approvals.ruleset import RuleSet
 from dispatch.contracts import Contract
-from workflows.authoring import Amount, Currency
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,79}$")]
 
@@ -37,21 +36,6 @@ class BadTerms(Exception):
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PolicyTerms(_Frozen):
-    """One approval policy. `limit_amount` goes with `limit_currency`."""
-
-    quorum: Annotated[int, Field(ge=1, le=20)] = 1
-    four_eyes: bool = True
-    expires_after_minutes: Annotated[int, Field(ge=1, le=366 * 24 * 60)] = 24 * 60
-    limit_amount: Amount | None = None
-    limit_currency: Currency | None = None
-    waives_approval: bool = False
-
-    @property
-    def limit(self) -> tuple[Decimal | None, str]:
-        return self.limit_amount, self.limit_currency or ""
 
 
 class ReceiverTerms(_Frozen):
@@ -68,7 +52,7 @@ class ReceiverTerms(_Frozen):
 class Terms(_Frozen):
     """Everything that one file says."""
 
-    policies: dict[Name, PolicyTerms] = Field(default_factory=dict)
+    policies: dict[Name, RuleSet] = Field(default_factory=dict)
     receivers: dict[Name, ReceiverTerms] = Field(default_factory=dict)
 
 

@@ -12,17 +12,19 @@ from datetime import datetime
 
 from django.db import IntegrityError
 
-from access import authority
+from access import authority, reentry
 from access.refusals import Conflict, NotPermitted, Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import acting
-from approvals import rules
+from approvals import sums
 from approvals.actions.refusing import keeps_refusals
 from approvals.closing import DID, close, how_it_closed
+from approvals.facts import facts_of
 from approvals.locks import database_clock, job_of, lock_open_items, lock_proposal
 from approvals.models import Closing, Decision, Proposal, Verdict
+from approvals.objections import NotAnApprover
 from approvals.reasons import ReasonMissing, check_reason
-from approvals.rules import Facts, NotAnApprover
+from approvals.rules import Facts, Way
 from approvals.wording import clock, count
 from workflows import items, journal
 from workflows.locks import lock_job
@@ -50,6 +52,10 @@ class Expired(Conflict):
     """The proposal's time is over. Exactly at its expiry counts as over."""
 
 
+class PasswordNeeded(NotPermitted):
+    """The policy asks whoever approves this to enter their password again, at most five minutes before."""
+
+
 class HeldOrCancelRequested(Conflict):
     """The job is held, or somebody asked to cancel it."""
 
@@ -72,13 +78,22 @@ class DecisionResult:
 
 
 @dataclass(frozen=True, slots=True)
+class _From:
+    """Through which door, how the person is known there, and when."""
+
+    authenticated_by: str
+    session: str
+    door: str
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     verdict: Verdict
     digest: str
     reason: str
     fields: tuple[str, ...]
-    authenticated_by: str
-    now: datetime
+    source: _From
 
 
 def record_decision(
@@ -92,16 +107,19 @@ def record_decision(
     reason: str = "",
     fields: Sequence[str] = (),
     authenticated_by: str = "password",
+    session: str = "",
+    door: str = "page",
 ) -> DecisionResult:
     """Record a verdict and do what follows from it: the quorum's transition, a cancelled job, a job sent back.
 
-    `digest` is the one that was on the person's screen. The same verdict and digest again changes nothing and says
-    when it was given. Raises NoSuchProposal, NoSuchVerdict, ReasonMissing, NotAnApprover, FourEyes, OverLimit,
-    StaleProposal, AlreadyDecided, ProposalClosed, Expired, HeldOrCancelRequested, SomebodyElseIsDeciding; each
-    refusal of an existing proposal is kept as a row and in the journal.
+    `digest` is the one that was on the person's screen; `session` (`reentry.session_digest`) is where they would have
+    entered their password again. The same verdict and digest again changes nothing and says when it was given. Locks
+    job → work items (to reject) → proposal → the policy's sums, where it has any. Raises NoSuchProposal,
+    NoSuchVerdict, ReasonMissing, an Objection, PasswordNeeded, StaleProposal, AlreadyDecided, ProposalClosed, Expired,
+    HeldOrCancelRequested, SomebodyElseIsDeciding; each refusal of an existing proposal is kept as a row and in the journal.
     """
     with keeps_refusals(tenant_id, proposal_id, person_id, verdict, now):
-        asked = _parse(verdict, digest, reason, fields, authenticated_by, now)
+        asked = _parse(verdict, digest, reason, fields, _From(authenticated_by, session, door, now))
         try:
             with acting(tenant_id):
                 return _decide(proposal_id, person_id, asked)
@@ -117,9 +135,7 @@ def has_expired(expires_at: datetime, *clocks: datetime) -> bool:
     return any(at >= expires_at for at in clocks)
 
 
-def _parse(
-    verdict: str, digest: str, reason: str, fields: Sequence[str], authenticated_by: str, now: datetime
-) -> _Asked:
+def _parse(verdict: str, digest: str, reason: str, fields: Sequence[str], source: _From) -> _Asked:
     if verdict not in Verdict.values:
         raise NoSuchVerdict(f"Say one of: {', '.join(Verdict.values)}.")
     if not digest:
@@ -127,7 +143,7 @@ def _parse(
     if verdict != Verdict.APPROVE and not reason.strip():
         raise ReasonMissing("Say why: whoever reads this later has only your reason.")
     check_reason(reason, fields)
-    return _Asked(Verdict(verdict), digest, reason.strip(), tuple(fields), authenticated_by, now)
+    return _Asked(Verdict(verdict), digest, reason.strip(), tuple(fields), source)
 
 
 def _decide(proposal_id: int, person_id: int, asked: _Asked) -> DecisionResult:
@@ -136,19 +152,28 @@ def _decide(proposal_id: int, person_id: int, asked: _Asked) -> DecisionResult:
         lock_open_items(job)
     proposal = lock_proposal(proposal_id)
     actor = _manager(person_id)
-    facts = rules.facts_of(proposal)
+    facts = _facts(proposal, asked)
     own = facts.own(person_id)
     if own is not None:
         return _repeat(job, facts, own, asked)
-    _check(job, facts, person_id, asked)
-    decision = _insert(proposal, actor, asked)
+    way = _check(job, facts, person_id, asked)
+    decision = _insert(facts, way, asked, _entered(facts, person_id, asked))
     if asked.verdict is Verdict.REJECT:
-        sentence = _reject(job, proposal, decision, actor, asked.now)
+        sentence = _reject(job, proposal, decision, actor, asked.source.now)
     elif asked.verdict is Verdict.REQUEST_CHANGES:
         sentence = _request_changes(job, proposal, decision, actor, asked)
     else:
         sentence = _approve(job, proposal, decision, actor)
-    return _result(job, rules.facts_of(proposal), decision, sentence, repeated=False)
+    return _result(job, facts_of(proposal), decision, sentence, repeated=False)
+
+
+def _facts(proposal: Proposal, asked: _Asked) -> Facts:
+    """The facts; where the policy adds up, read once more behind the lock of its sums."""
+    facts = facts_of(proposal)
+    if asked.verdict is Verdict.APPROVE and any(rules.sums for rules in facts.rulesets):
+        sums.lock_sums(proposal.policy.name)
+        facts = facts_of(proposal)
+    return facts
 
 
 def _manager(person_id: int) -> Actor:
@@ -165,7 +190,7 @@ def _repeat(job: Job, facts: Facts, own: Decision, asked: _Asked) -> DecisionRes
     return _result(job, facts, own, f"You {DID[own.verdict]} already at {at}.", repeated=True)
 
 
-def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> None:
+def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> Way:
     proposal = facts.proposal
     signed_and_sent = proposal.closing == Closing.SENT and proposal.approved_at is not None
     if proposal.closed_at is not None and not signed_and_sent:
@@ -174,7 +199,7 @@ def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> None:
         raise ProposalClosed(_who_approved(facts))
     if asked.digest != proposal.digest:
         raise StaleProposal("The proposal has changed since this page was opened. Look at it again.")
-    if has_expired(proposal.expires_at, asked.now, database_clock()):
+    if has_expired(proposal.expires_at, asked.source.now, database_clock()):
         at = clock(proposal.expires_at, proposal.tenant_id)
         raise Expired(f"This proposal expired at {at}. Nothing was decided; it can be proposed again.")
     if job.held_at is not None:
@@ -187,9 +212,18 @@ def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> None:
         )
     if job.state != JobState.AWAITING_APPROVAL:
         raise ProposalClosed(f"{job.label} is {job.state} and awaits no approval.")
-    objection = facts.objection(person_id, asked.verdict)
-    if objection is not None:
-        raise objection
+    way = facts.way(person_id, asked.verdict)
+    if not isinstance(way, Way):
+        raise way
+    return way
+
+
+def _entered(facts: Facts, person_id: int, asked: _Asked) -> datetime | None:
+    """When the password was entered again. Raises PasswordNeeded where the policy asks for it and it was not."""
+    entered = reentry.entered_at(person_id, asked.source.session, asked.source.now)
+    if entered is None and asked.verdict is Verdict.APPROVE and facts.needs_reentry:
+        raise PasswordNeeded("The policy asks for your password again before this is approved.")
+    return entered
 
 
 def _newer(proposal: Proposal) -> str:
@@ -206,31 +240,41 @@ def _who_approved(facts: Facts) -> str:
     return f"This was approved already by {who}. Your decision was not needed and is not counted."
 
 
-def _insert(proposal: Proposal, actor: Actor, asked: _Asked) -> Decision:
+def _insert(facts: Facts, way: Way, asked: _Asked, entered: datetime | None) -> Decision:
+    seats = facts.standing.open
     return Decision.objects.create(
-        tenant_id=proposal.tenant_id,
-        proposal=proposal,
-        person_id=actor.person_id,
-        person_name=actor.name,
+        tenant_id=facts.proposal.tenant_id,
+        proposal=facts.proposal,
+        person_id=way.person.person_id,
+        person_name=way.person.handle,
+        on_behalf_of_id=way.giver.person_id if way.giver else None,
+        delegation_id=way.lent.delegation_id if way.lent else None,
+        level=seats.number if seats else 0,
         verdict=asked.verdict.value,
         digest=asked.digest,
         reason=asked.reason,
         fields="\n".join(asked.fields),
-        authenticated_by=asked.authenticated_by,
-        decided_at=asked.now,
+        authenticated_by=asked.source.authenticated_by,
+        authenticated_at=entered,
+        door=asked.source.door,
+        decided_at=asked.source.now,
     )
 
 
 def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor) -> str:
-    facts = rules.facts_of(proposal)
-    quorum = facts.rules.quorum
+    facts = facts_of(proposal)
+    quorum = facts.quorum
     if facts.missing:
         evidence = {**_evidence(proposal, decision), "approvals": len(facts.valid), "quorum": quorum}
         journal.record(job=job, event="decision.recorded", actor=actor, evidence=evidence)
         needed = count(facts.missing, "more approver", "more approvers")
-        return f"Your approval is recorded. It needs {needed}."
+        seats = facts.standing.open
+        whose = f", of {seats.name}" if seats and len(facts.frozen.levels) > 1 else ""
+        return f"Your approval is recorded. It needs {needed}{whose}."
     Proposal.objects.filter(pk=proposal.pk).update(approved_at=decision.decided_at)
     proposal.approved_at = decision.decided_at
+    if any(rules.sums for rules in facts.rulesets):
+        sums.reserve(proposal, facts.amounts, decision.decided_at)
     signed = [{"decision": d.pk, "by": d.person_name, "digest": d.digest} for d in facts.valid]
     journal.transition(
         job=job,
@@ -253,7 +297,7 @@ def _reject(job: Job, proposal: Proposal, decision: Decision, actor: Actor, now:
 
 
 def _request_changes(job: Job, proposal: Proposal, decision: Decision, actor: Actor, asked: _Asked) -> str:
-    close(proposal, Closing.CHANGES_REQUESTED, decision.reason, asked.now)
+    close(proposal, Closing.CHANGES_REQUESTED, decision.reason, asked.source.now)
     evidence = {**_evidence(proposal, decision), "reason": decision.reason, "fields": list(asked.fields)}
     journal.transition(
         job=job, to=JobState.VALIDATED, event="changes.requested", actor=actor, evidence=evidence
@@ -268,6 +312,13 @@ def _evidence(proposal: Proposal, decision: Decision) -> dict[str, object]:
         "digest": decision.digest,
         "decision": decision.pk,
         "verdict": decision.verdict,
+        "level": decision.level,
+        "door": decision.door,
+        **(
+            {"delegation": decision.delegation_id, "on_behalf_of": decision.on_behalf_of_id}
+            if decision.delegation_id
+            else {}
+        ),
     }
 
 
@@ -280,7 +331,7 @@ def _result(job: Job, facts: Facts, decision: Decision, sentence: str, *, repeat
         decided_at=decision.decided_at,
         repeated=repeated,
         approvals=len(facts.valid),
-        quorum=facts.rules.quorum,
+        quorum=facts.quorum,
         closing=facts.proposal.closing,
         job_state=job.state,
         sentence=sentence,

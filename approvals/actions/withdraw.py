@@ -9,9 +9,9 @@ from access import authority
 from access.refusals import Conflict, NotPermitted
 from access.roles import Role
 from access.tenancy import acting
-from approvals import rules
 from approvals.actions.refusing import keeps_refusals
 from approvals.closing import close, how_it_closed, reopen_to_decisions, void
+from approvals.facts import facts_of
 from approvals.freezing import note_missing_approvers
 from approvals.locks import lock_job_and_proposal
 from approvals.models import Closing, Proposal
@@ -88,7 +88,7 @@ def withdraw_approval(
         job, proposal = lock_job_and_proposal(proposal_id)
         actor = authority.require(person_id, Role.MANAGER)
         _still_open(proposal)
-        own = [d for d in rules.facts_of(proposal).approvals if d.person_id == person_id]
+        own = [d for d in facts_of(proposal).approvals if d.person_id == person_id]
         if not own:
             raise NothingToWithdraw("You have no approval on this proposal that counts.")
         if job.state not in (JobState.AWAITING_APPROVAL, JobState.READY_TO_COMMIT):

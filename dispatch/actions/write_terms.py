@@ -10,15 +10,14 @@ from access import authority
 from access.refusals import Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import reading
-from approvals import rules
-from approvals.models import Policy
-from approvals.policies import write_policy
+from approvals.facts import in_force
+from approvals.policies import BadPolicy, write_policy
+from approvals.ruleset import RuleSet
 from dispatch.actions.receivers import write_contract, write_receiver
 from dispatch.addresses import AddressRefused, check_url
 from dispatch.models import Receiver
 from dispatch.rendering import latest_contract
-from dispatch.terms import PolicyTerms, ReceiverTerms, Terms
-from workflows.authoring.values import check_decimals
+from dispatch.terms import ReceiverTerms, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,42 +58,18 @@ def _check(terms: Terms, addresses: Mapping[str, str]) -> None:
             check_url(addresses.get(name, receiver.base_url))
         except AddressRefused as refused:
             raise UnusableTerms(f"receivers.{name}: {refused}") from refused
-    for name, policy in terms.policies.items():
-        amount, currency = policy.limit
-        if (amount is None) != (not currency):
-            raise UnusableTerms(f"policies.{name}: a limit needs an amount and a currency together.")
-        if amount is not None:
-            try:
-                check_decimals(amount, currency)
-            except ValueError as wrong:
-                raise UnusableTerms(f"policies.{name}: {wrong}.") from wrong
 
 
-def _policy(tenant_id: int, name: str, terms: PolicyTerms, actor: Actor, now: datetime) -> Written:
+def _policy(tenant_id: int, name: str, rules: RuleSet, actor: Actor, now: datetime) -> Written:
     with reading(tenant_id):
-        known = rules.in_force(name)
-    if known is not None and _same(known, terms):
+        known = in_force(name)
+    if known is not None and known.ruleset == rules:
         return Written(f"Policy {name}: revision {known.revision} says this already.", changed=False)
-    amount, currency = terms.limit
-    made = write_policy(
-        tenant_id=tenant_id,
-        name=name,
-        created_by=actor,
-        now=now,
-        quorum=terms.quorum,
-        four_eyes=terms.four_eyes,
-        expires_after_minutes=terms.expires_after_minutes,
-        limit_amount=amount,
-        limit_currency=currency,
-        waives_approval=terms.waives_approval,
-    )
+    try:
+        made = write_policy(tenant_id=tenant_id, name=name, rules=rules, created_by=actor, now=now)
+    except BadPolicy as wrong:
+        raise UnusableTerms(f"policies.{name}: {wrong}") from wrong
     return Written(f"Policy {name}: revision {made.revision} written.", changed=True)
-
-
-def _same(policy: Policy, terms: PolicyTerms) -> bool:
-    plain = ("quorum", "four_eyes", "expires_after_minutes", "waives_approval")
-    limit = (policy.limit_amount, policy.limit_currency)
-    return limit == terms.limit and all(getattr(policy, n) == getattr(terms, n) for n in plain)
 
 
 def _receiver(tenant_id: int, name: str, terms: ReceiverTerms, person_id: int, now: datetime) -> Written:

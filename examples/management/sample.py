@@ -17,6 +17,8 @@ from access.roles import WORKER, Role
 from access.tenancy import acting, reading
 from approvals.models import Policy
 from approvals.policies import write_policy
+from approvals.ruleset import Level, RuleSet
+from approvals.ruleset import Limit as AmountLimit
 from config.var import var_file
 from dispatch.actions.receivers import write_contract, write_receiver
 from dispatch.presets import PRESETS
@@ -129,29 +131,15 @@ def _people(tenant: Tenant, sign_in: bool) -> dict[str, int]:
 def _policies(tenant_id: int, now: datetime) -> None:
     with reading(tenant_id):
         known = set(Policy.objects.values_list("name", flat=True))
-    if "vendor-records" not in known:
-        write_policy(
-            tenant_id=tenant_id,
-            name="vendor-records",
-            created_by=WORKER,
-            now=now,
-            quorum=1,
-            limit_amount=APPROVAL_LIMIT,
-            limit_currency="EUR",
-        )
-    if "document-records" not in known:
-        write_policy(
-            tenant_id=tenant_id,
-            name="document-records",
-            created_by=WORKER,
-            now=now,
-            quorum=1,
-            limit_amount=APPROVAL_LIMIT,
-            limit_currency="EUR",
-        )
-    for name, quorum in (("policy-publishing", 2), ("vendor-enrichment", 1)):
+    limit = AmountLimit(amount=APPROVAL_LIMIT, currency="EUR")
+    for name, rules in {
+        "vendor-records": RuleSet(limits=(limit,)),
+        "document-records": RuleSet(limits=(limit,)),
+        "policy-publishing": RuleSet(levels=(Level(quorum=2),)),
+        "vendor-enrichment": RuleSet(),
+    }.items():
         if name not in known:
-            write_policy(tenant_id=tenant_id, name=name, created_by=WORKER, now=now, quorum=quorum)
+            write_policy(tenant_id=tenant_id, name=name, rules=rules, created_by=WORKER, now=now)
 
 
 def _limits(sample: Sample, now: datetime) -> None:

@@ -11,10 +11,12 @@ from access.models import TenantEntry
 from access.refusals import NotPermitted
 from access.roles import Actor, ActorKind, Role
 from access.tenancy import reading
-from approvals import rendering, rules
+from approvals import rendering
+from approvals.facts import in_force
 from approvals.models import Policy
 from approvals.policies import BadPolicy, PolicyWrittenMeanwhile, write_policy
 from approvals.rendering import CannotRender, FrozenRequest
+from approvals.ruleset import RuleSet
 from tests.approvals.world import World, at_once, make_person, operation, render
 from workflows.authoring import OperationDraft
 
@@ -24,17 +26,23 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_each_writing_is_a_revision_and_the_highest_is_in_force(world: World) -> None:
     written = world.policy(quorum=2)
     with reading(world.tenant.pk):
-        assert rules.in_force("test-policy") == written
+        assert in_force("test-policy") == written
         assert [p.revision for p in Policy.objects.order_by("revision")] == [1, 2]
         entry = TenantEntry.objects.filter(event="policy.written").latest("sequence")
     evidence = json.loads(entry.evidence)
-    assert (evidence["policy"], evidence["revision"], evidence["quorum"]) == ("test-policy", 2, 2)
+    assert (evidence["policy"], evidence["revision"], evidence["rules"]["levels"][0]["quorum"]) == (
+        "test-policy",
+        2,
+        2,
+    )
 
 
 def test_only_an_admin_writes_a_policy_by_hand(world: World) -> None:
     def write(person: object) -> Policy:
         actor = Actor(ActorKind.ADMIN, "whoever", person.pk)  # type: ignore[attr-defined]
-        return write_policy(tenant_id=world.tenant.pk, name="p", created_by=actor, now=timezone.now())
+        return write_policy(
+            tenant_id=world.tenant.pk, name="p", rules=RuleSet(), created_by=actor, now=timezone.now()
+        )
 
     with pytest.raises(NotPermitted):
         write(world.manager)

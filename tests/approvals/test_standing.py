@@ -59,7 +59,15 @@ def test_an_untouched_approval_holds_in_every_check(world: World) -> None:
     proposal = approved(world)
     with reading(world.tenant.pk):
         checks = standing.approval_still_holds(proposal)
-    assert [c.name for c in checks] == ["Digest", "Expiry", "Authority", "Four eyes", "Limit", "Policy"]
+    assert [c.name for c in checks] == [
+        "Digest",
+        "Expiry",
+        "Initiator",
+        "Authority",
+        "Four eyes",
+        "Limit",
+        "Policy",
+    ]
     assert all(c.ok and c.effect is Effect.NONE for c in checks)
 
 

@@ -23,7 +23,7 @@ from approvals import rendering
 from approvals.actions.decide import DecisionResult, record_decision
 from approvals.freezing import freeze
 from approvals.models import Policy, Proposal
-from approvals.policies import write_policy
+from approvals.policies import read_rules, write_policy
 from dispatch.models import Receiver, ReceiverContract
 from tests.support import make_tenant
 from tests.workflows_for_tests import Order, orders, propose
@@ -126,7 +126,11 @@ class World:
 
     def policy(self, **rules: Any) -> Policy:
         return write_policy(
-            tenant_id=self.tenant.pk, name="test-policy", created_by=WORKER, now=timezone.now(), **rules
+            tenant_id=self.tenant.pk,
+            name="test-policy",
+            rules=read_rules(rules),
+            created_by=WORKER,
+            now=timezone.now(),
         )
 
     def job(self, by: Person | None = None) -> Job:

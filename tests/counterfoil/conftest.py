@@ -12,7 +12,7 @@ from django.utils import timezone
 from access.models import Person, Tenant
 from access.roles import WORKER, Role
 from access.tenancy import acting
-from approvals.policies import write_policy
+from approvals.policies import read_rules, write_policy
 from dispatch.actions.receivers import keep_contract, keep_receiver
 from dispatch.contracts import Contract
 from examples.simulators.client import ErpControl, ProviderControl, start_erp, start_provider
@@ -53,7 +53,13 @@ class Installation:
             )  # fmt: skip
 
     def policy(self, name: str, **rules: Any) -> None:
-        write_policy(tenant_id=self.tenant.pk, name=name, created_by=WORKER, now=timezone.now(), **rules)
+        write_policy(
+            tenant_id=self.tenant.pk,
+            name=name,
+            rules=read_rules(rules),
+            created_by=WORKER,
+            now=timezone.now(),
+        )
 
 
 @pytest.fixture

@@ -1,0 +1,95 @@
+"""The facts that decide who may decide, read at the moment of asking: a few queries, however many proposals."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from access.directory import directory
+from approvals.models import Decision, DecisionVoid, Escalated, Policy, Proposal
+from approvals.rules import Facts
+from approvals.sums import taken_for
+from workflows.models import JournalEntry
+
+CONTRIBUTING = (
+    "job.received",
+    "question.answered",
+    "item.corrected",
+    "item.skipped",
+    "job.redriven",
+    "job.migrated",
+    "proposal.again_asked",
+)
+"""Events whose author had a hand in what is proposed, and so cannot sign it under four eyes."""
+
+
+def in_force(name: str) -> Policy | None:
+    """The highest revision of a policy in the scope's tenant."""
+    return Policy.objects.filter(name=name).order_by("-revision").first()
+
+
+def facts_of(proposal: Proposal) -> Facts:
+    """The facts about one proposal, as they are now."""
+    return facts_for([proposal])[proposal.pk]
+
+
+def facts_for(proposals: Sequence[Proposal]) -> dict[int, Facts]:
+    """The facts about a batch, in a few queries whatever its size. The proposals come with their policies and jobs."""
+    current, live = _current_policies({p.policy.name for p in proposals}), _live_decisions(proposals)
+    involved = _contributors({p.job_id for p in proposals})
+    rulesets: dict[str, set[Policy]] = defaultdict(set)
+    for p in proposals:
+        rulesets[p.policy.name] |= {p.policy, current[p.policy.name]}
+    people, escalated = directory(), _escalated(proposals, rulesets)
+    taken = taken_for({n: [p.ruleset for p in policies] for n, policies in rulesets.items()}, timezone.now())
+    return {
+        p.pk: Facts(
+            proposal=p,
+            workflow=p.job.workflow,
+            frozen=p.policy.ruleset,
+            current=current[p.policy.name].ruleset,
+            directory=people,
+            contributors=frozenset(involved[p.job_id]),
+            live=live[p.pk],
+            escalated=escalated[p.pk],
+            taken=taken[p.policy.name],
+        )
+        for p in proposals
+    }
+
+
+def _current_policies(names: set[str]) -> dict[str, Policy]:
+    query = Policy.objects.filter(name__in=names).order_by("name", "-revision").distinct("name")
+    return {p.name: p for p in query}
+
+
+def _live_decisions(proposals: Sequence[Proposal]) -> dict[int, list[Decision]]:
+    voids = DecisionVoid.objects.filter(decision=OuterRef("pk"))
+    query = Decision.objects.filter(~Exists(voids), proposal__in=[p.pk for p in proposals])
+    found: dict[int, list[Decision]] = defaultdict(list)
+    for decision in query.select_related("person").order_by("decided_at", "pk"):
+        found[decision.proposal_id].append(decision)
+    return found
+
+
+def _escalated(
+    proposals: Sequence[Proposal], policies: Mapping[str, Iterable[Policy]]
+) -> dict[int, list[Escalated]]:
+    """The steps that were taken; no query where no policy has any."""
+    asked = [p.pk for p in proposals if any(one.ruleset.escalation for one in policies[p.policy.name])]
+    found: dict[int, list[Escalated]] = defaultdict(list)
+    for step in Escalated.objects.filter(proposal__in=asked).order_by("step") if asked else ():
+        found[step.proposal_id].append(step)
+    return found
+
+
+def _contributors(job_ids: set[int]) -> dict[int, set[int]]:
+    """Everybody who started, corrected or asked again, from the jobs' own journals."""
+    rows = JournalEntry.objects.filter(job__in=job_ids, event__in=CONTRIBUTING, actor_id__gt=0)
+    found: dict[int, set[int]] = defaultdict(set)
+    for job_id, actor_id in rows.values_list("job_id", "actor_id"):
+        found[job_id].add(actor_id)
+    return found

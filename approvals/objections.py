@@ -1,0 +1,50 @@
+"""Why somebody may not decide: each reason a refusal of its own, with the few words that a list has room for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from access.refusals import NotPermitted
+
+
+class NotAnApprover(NotPermitted):
+    """The person holds no role that decides proposals, is no longer active, or what was lent to them has ended."""
+
+    short: ClassVar = "Only managers decide"
+
+
+class FourEyes(NotPermitted):
+    """The person, or whose authority they would use, started the job or had a hand in it."""
+
+    def __init__(self, message: str, short: str) -> None:
+        super().__init__(message)
+        self.short = short
+
+
+class Twice(NotPermitted):
+    """The same authority would count twice: a person and whoever acts for them are one."""
+
+    short: ClassVar = "Signed for you already"
+
+
+class NotYourLevel(NotPermitted):
+    """The level that is open asks for others."""
+
+    def __init__(self, message: str, short: str) -> None:
+        super().__init__(message)
+        self.short = short
+
+
+class OverLimit(NotPermitted):
+    """The amount is above what the person may approve, or in a currency that it cannot be compared with."""
+
+    short: ClassVar = "Over your limit"
+
+
+class OverSum(NotPermitted):
+    """Together with what was approved before it would be more than the policy allows."""
+
+    short: ClassVar = "Over the sum allowed"
+
+
+Objection = NotAnApprover | FourEyes | Twice | NotYourLevel | OverLimit | OverSum

@@ -1,0 +1,196 @@
+"""What all approvals of a policy may add up to, over days, to a recipient, by an approver: read, reserved, released.
+
+A reservation is made in the transaction that completes an approval, behind a lock of its policy's name, so that two
+proposals that are approved together cannot both fit into what only one of them fits into.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from django.db import connection
+from django.db.models import Exists, OuterRef, Q
+
+from access.models import Tenant
+from access.tenancy import require_scope
+from approvals.models import Decision, DecisionVoid, Proposal, Reservation, Verdict
+from approvals.objections import OverSum
+from approvals.ruleset import RuleSet, SumLimit, convert
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What is reserved under one policy's name, in the order in which it was reserved. `today`: the tenant's day."""
+
+    today: date
+    rows: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One reservation."""
+
+    day: date
+    recipient: str
+    proposal_id: int
+    amount: Decimal
+    currency: str
+    approvers: frozenset[int] = field(default_factory=frozenset)
+    """Whose authority was used."""
+
+
+def tenant_zone() -> ZoneInfo:
+    """The time zone of the scope's tenant."""
+    return ZoneInfo(Tenant.objects.values_list("time_zone", flat=True).get(pk=require_scope()))
+
+
+def lock_sums(policy_name: str) -> None:
+    """Queue behind everybody who adds to the sums of this policy, until the transaction ends. After the proposal's lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+            [f"counterfoil sums {require_scope()} {policy_name}"],
+        )
+
+
+def taken_for(rulesets: Mapping[str, Sequence[RuleSet]], now: datetime) -> dict[str, Taken]:
+    """By policy name: what is reserved inside its longest window. No query where no policy has sums."""
+    days = {name: max((s.days for r in rules for s in r.sums), default=0) for name, rules in rulesets.items()}
+    asked = {name: number for name, number in days.items() if number}
+    if not asked:
+        return {name: Taken(now.date()) for name in rulesets}
+    today = now.astimezone(tenant_zone()).date()
+    windows = Q()
+    for name, number in asked.items():
+        windows |= Q(policy_name=name, day__gt=today - timedelta(days=number))
+    held = list(Reservation.objects.filter(windows, released_at__isnull=True).order_by("pk"))
+    by_approver = any(s.per == "approver" for rules in rulesets.values() for r in rules for s in r.sums)
+    approvers = _approvers([h.proposal_id for h in held]) if by_approver else {}
+    found: dict[str, list[Held]] = defaultdict(list)
+    for one in held:
+        whose = frozenset(approvers.get(one.proposal_id, ()))
+        found[one.policy_name].append(
+            Held(one.day, one.recipient, one.proposal_id, one.amount, one.currency, whose)
+        )
+    return {name: Taken(today, tuple(found[name])) for name in rulesets}
+
+
+def over_sums(
+    amounts: Sequence[tuple[Decimal, str]],
+    rulesets: Iterable[RuleSet],
+    taken: Taken,
+    *,
+    recipient: str,
+    approver_id: int = 0,
+) -> OverSum | None:
+    """Why a proposal's amounts do not fit beside what is reserved by others, or None."""
+    own = _per_currency(amounts)
+    for rules in rulesets:
+        for limit in rules.sums:
+            over = _over(limit, rules, own, taken, recipient, approver_id)
+            if over is not None:
+                return over
+    return None
+
+
+def reserve(proposal: Proposal, amounts: Sequence[tuple[Decimal, str]], now: datetime) -> None:
+    """Note what an approved proposal takes; the caller holds `lock_sums`. Nothing where it has no amount."""
+    day = now.astimezone(tenant_zone()).date()
+    Reservation.objects.bulk_create(
+        Reservation(
+            tenant_id=proposal.tenant_id,
+            proposal=proposal,
+            policy_name=proposal.policy.name,
+            recipient=proposal.recipient,
+            amount=amount,
+            currency=currency,
+            day=day,
+            reserved_at=now,
+        )
+        for currency, amount in sorted(_per_currency(amounts).items())
+    )
+
+
+def release(proposal_id: int, why: str, now: datetime) -> None:
+    """Give back what a proposal took. A repeat changes nothing."""
+    Reservation.objects.filter(proposal_id=proposal_id, released_at__isnull=True).update(
+        released_at=now, released_why=why[:200]
+    )
+
+
+def without(taken: Taken, proposal_id: int) -> Taken:
+    """What others have reserved: before the proposal's own reservation where it has one, since sums are used up in
+    order, and everything where it has none yet."""
+    ids = [h.proposal_id for h in taken.rows]
+    return Taken(taken.today, taken.rows[: ids.index(proposal_id)] if proposal_id in ids else taken.rows)
+
+
+def _over(
+    limit: SumLimit,
+    rules: RuleSet,
+    own: dict[str, Decimal],
+    taken: Taken,
+    recipient: str,
+    approver_id: int,
+) -> OverSum | None:
+    since = taken.today - timedelta(days=limit.days - 1)
+    counted = [
+        (h.amount, h.currency)
+        for h in taken.rows
+        if h.day >= since and _concerns(limit, h, recipient, approver_id)
+    ]
+    total = Decimal(0)
+    for amount, currency in [*counted, *((a, c) for c, a in own.items())]:
+        converted = convert(amount, currency, limit.currency, rules.rates)
+        if converted is None:
+            return OverSum(
+                f"The policy adds up in {limit.currency} and names no rate for {currency}: they are never added together."
+            )
+        total += converted
+    if total <= limit.amount:
+        return None
+    return OverSum(
+        f"With this, {_WHAT[limit.per]} {_window(limit.days)} would be {total:,.2f} {limit.currency};"
+        f" the policy allows {limit.amount:,.2f} {limit.currency}."
+    )
+
+
+_WHAT = {
+    "policy": "what is approved under this policy",
+    "recipient": "what this recipient gets",
+    "approver": "what this person approves",
+}
+
+
+def _window(days: int) -> str:
+    return "today" if days == 1 else f"in {days} days"
+
+
+def _concerns(limit: SumLimit, held: Held, recipient: str, approver_id: int) -> bool:
+    if limit.per == "recipient":
+        return held.recipient == recipient
+    return limit.per == "policy" or approver_id in held.approvers
+
+
+def _per_currency(amounts: Sequence[tuple[Decimal, str]]) -> dict[str, Decimal]:
+    """By currency the largest that limits are compared with: an amount and the sum of its operations are not two."""
+    found: dict[str, Decimal] = {}
+    for amount, currency in amounts:
+        found[currency] = max(found.get(currency, Decimal(0)), abs(amount))
+    return found
+
+
+def _approvers(proposal_ids: Sequence[int]) -> dict[int, set[int]]:
+    voids = DecisionVoid.objects.filter(decision=OuterRef("pk"))
+    rows = Decision.objects.filter(~Exists(voids), proposal__in=proposal_ids, verdict=Verdict.APPROVE)
+    found: dict[int, set[int]] = defaultdict(set)
+    for proposal_id, person_id, principal_id in rows.values_list(
+        "proposal_id", "person_id", "on_behalf_of_id"
+    ):
+        found[proposal_id].add(principal_id or person_id)
+    return found
