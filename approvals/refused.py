@@ -6,7 +6,15 @@ import re
 from datetime import datetime
 
 from access.refusals import Conflict, Refused, status_of
-from approvals.actions import decide
+from approvals.actions.asked import (
+    AlreadyDecided,
+    Expired,
+    HeldOrCancelRequested,
+    NoSuchVerdict,
+    PasswordNeeded,
+    ProposalClosed,
+    StaleProposal,
+)
 from approvals.actions.refusing import SomebodyElseIsDeciding
 from approvals.actions.withdraw import TooLateToWithdraw
 from approvals.closing import HOW
@@ -19,12 +27,12 @@ from web.htmx import Conflict as Shown
 from web.htmx import Side
 
 TITLES: dict[type[Refused], str] = {
-    decide.StaleProposal: "This proposal changed while you were looking",
-    decide.AlreadyDecided: "You decided this already",
-    decide.ProposalClosed: "Somebody or something was first",
-    decide.Expired: "This proposal has expired",
-    decide.HeldOrCancelRequested: "This job stands still",
-    decide.NoSuchVerdict: "This is no decision",
+    StaleProposal: "This proposal changed while you were looking",
+    AlreadyDecided: "You decided this already",
+    ProposalClosed: "Somebody or something was first",
+    Expired: "This proposal has expired",
+    HeldOrCancelRequested: "This job stands still",
+    NoSuchVerdict: "This is no decision",
     SomebodyElseIsDeciding: "Somebody else is at it at this moment",
     NotAnApprover: "Only managers decide",
     FourEyes: "Somebody else has to decide this",
@@ -32,7 +40,7 @@ TITLES: dict[type[Refused], str] = {
     Twice: "This authority is used already",
     OverLimit: "This is above what you may approve",
     OverSum: "This would be more than the policy allows",
-    decide.PasswordNeeded: "Enter your password again",
+    PasswordNeeded: "Enter your password again",
 }
 WHAT = {
     Verdict.APPROVE.value: "signature",
@@ -49,10 +57,10 @@ def refused_decision(
 ) -> Shown:
     """The content of a refusal. Needs a tenant's scope."""
     newer = _newer(proposal)
-    looked_away = newer is not None or isinstance(refusal, decide.StaleProposal)
+    looked_away = newer is not None or isinstance(refusal, StaleProposal)
     target = newer or proposal
     return Shown(
-        title=TITLES[decide.StaleProposal] if newer is not None else _title(refusal),
+        title=TITLES[StaleProposal] if newer is not None else _title(refusal),
         not_done=_not_done(refusal, asked),
         because=str(refusal),
         was=_was(proposal, asked, now) if looked_away else None,
@@ -75,7 +83,7 @@ def _not_done(refusal: Refused, asked: Posted) -> str:
     # Whoever was first may have had it sent meanwhile, so that is not denied here.
     sent = (
         ""
-        if isinstance(refusal, decide.ProposalClosed | decide.AlreadyDecided | TooLateToWithdraw)
+        if isinstance(refusal, ProposalClosed | AlreadyDecided | TooLateToWithdraw)
         else " and nothing was sent"
     )
     return f"Your {what} was not recorded{sent}."

@@ -17,7 +17,8 @@ from access.refusals import Conflict, NotFound, NotPermitted, Refused
 from access.roles import Role
 from access.tenancy import reading
 from approvals import desk, inbox
-from approvals.actions.decide import DecisionResult, record_decision
+from approvals.actions.asked import DecisionResult
+from approvals.actions.decide import record_decision
 from approvals.actions.repropose import repropose_job
 from approvals.actions.withdraw import withdraw_approval, withdraw_proposal
 from approvals.asking import Ask, ask_for

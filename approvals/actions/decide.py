@@ -7,93 +7,39 @@ once queue on the job's row: the second reads what the first committed. Raised r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import IntegrityError
 
 from access import authority, reentry
-from access.refusals import Conflict, NotPermitted, Unprocessable
+from access.refusals import NotPermitted
 from access.roles import Actor, Role
 from access.tenancy import acting
 from approvals import sums
+from approvals.actions.asked import (
+    AlreadyDecided,
+    Asked,
+    DecisionResult,
+    Expired,
+    From,
+    HeldOrCancelRequested,
+    PasswordNeeded,
+    ProposalClosed,
+    StaleProposal,
+    parse,
+)
 from approvals.actions.refusing import keeps_refusals
 from approvals.closing import DID, close, how_it_closed
 from approvals.facts import facts_of
 from approvals.locks import database_clock, job_of, lock_open_items, lock_proposal
 from approvals.models import Closing, Decision, Proposal, Verdict
 from approvals.objections import NotAnApprover
-from approvals.reasons import ReasonMissing, check_reason
 from approvals.rules import Facts, Way
 from approvals.wording import clock, count
 from workflows import items, journal
 from workflows.locks import lock_job
 from workflows.models import Job
 from workflows.states import JobState
-
-
-class NoSuchVerdict(Unprocessable):
-    """Not one of approve, reject, request changes; or without the digest that it is about."""
-
-
-class StaleProposal(Conflict):
-    """The digest on the person's screen is not the proposal's."""
-
-
-class AlreadyDecided(Conflict):
-    """The person has said something else to this proposal before."""
-
-
-class ProposalClosed(Conflict):
-    """Somebody else's decision, or time, was first; the message says who and when."""
-
-
-class Expired(Conflict):
-    """The proposal's time is over. Exactly at its expiry counts as over."""
-
-
-class PasswordNeeded(NotPermitted):
-    """The policy asks whoever approves this to enter their password again, at most five minutes before."""
-
-
-class HeldOrCancelRequested(Conflict):
-    """The job is held, or somebody asked to cancel it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionResult:
-    """What the decision did. `repeated`: the person had said the same before, and nothing was done now."""
-
-    decision_id: int
-    proposal_id: int
-    job_id: int
-    verdict: Verdict
-    decided_at: datetime
-    repeated: bool
-    approvals: int
-    quorum: int
-    closing: str
-    job_state: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class _From:
-    """Through which door, how the person is known there, and when."""
-
-    authenticated_by: str
-    session: str
-    door: str
-    now: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    verdict: Verdict
-    digest: str
-    reason: str
-    fields: tuple[str, ...]
-    source: _From
 
 
 def record_decision(
@@ -119,7 +65,7 @@ def record_decision(
     HeldOrCancelRequested, SomebodyElseIsDeciding; each refusal of an existing proposal is kept as a row and in the journal.
     """
     with keeps_refusals(tenant_id, proposal_id, person_id, verdict, now):
-        asked = _parse(verdict, digest, reason, fields, _From(authenticated_by, session, door, now))
+        asked = parse(verdict, digest, reason, fields, From(authenticated_by, session, door, now))
         try:
             with acting(tenant_id):
                 return _decide(proposal_id, person_id, asked)
@@ -135,18 +81,7 @@ def has_expired(expires_at: datetime, *clocks: datetime) -> bool:
     return any(at >= expires_at for at in clocks)
 
 
-def _parse(verdict: str, digest: str, reason: str, fields: Sequence[str], source: _From) -> _Asked:
-    if verdict not in Verdict.values:
-        raise NoSuchVerdict(f"Say one of: {', '.join(Verdict.values)}.")
-    if not digest:
-        raise NoSuchVerdict("A decision says which digest it is about. Open the proposal and decide there.")
-    if verdict != Verdict.APPROVE and not reason.strip():
-        raise ReasonMissing("Say why: whoever reads this later has only your reason.")
-    check_reason(reason, fields)
-    return _Asked(Verdict(verdict), digest, reason.strip(), tuple(fields), source)
-
-
-def _decide(proposal_id: int, person_id: int, asked: _Asked) -> DecisionResult:
+def _decide(proposal_id: int, person_id: int, asked: Asked) -> DecisionResult:
     job = lock_job(job_of(proposal_id))
     if asked.verdict is Verdict.REJECT:
         lock_open_items(job)
@@ -167,7 +102,7 @@ def _decide(proposal_id: int, person_id: int, asked: _Asked) -> DecisionResult:
     return _result(job, facts_of(proposal), decision, sentence, repeated=False)
 
 
-def _facts(proposal: Proposal, asked: _Asked) -> Facts:
+def _facts(proposal: Proposal, asked: Asked) -> Facts:
     """The facts; where the policy adds up, read once more behind the lock of its sums."""
     facts = facts_of(proposal)
     if asked.verdict is Verdict.APPROVE and any(rules.sums for rules in facts.rulesets):
@@ -183,14 +118,14 @@ def _manager(person_id: int) -> Actor:
         raise NotAnApprover("Only a manager of this organisation may decide this.") from refused
 
 
-def _repeat(job: Job, facts: Facts, own: Decision, asked: _Asked) -> DecisionResult:
+def _repeat(job: Job, facts: Facts, own: Decision, asked: Asked) -> DecisionResult:
     at = clock(own.decided_at, own.tenant_id)
     if own.verdict != asked.verdict or own.digest != asked.digest:
         raise AlreadyDecided(f"You {DID[own.verdict]} already at {at}. That stands.")
     return _result(job, facts, own, f"You {DID[own.verdict]} already at {at}.", repeated=True)
 
 
-def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> Way:
+def _check(job: Job, facts: Facts, person_id: int, asked: Asked) -> Way:
     proposal = facts.proposal
     signed_and_sent = proposal.closing == Closing.SENT and proposal.approved_at is not None
     if proposal.closed_at is not None and not signed_and_sent:
@@ -218,7 +153,7 @@ def _check(job: Job, facts: Facts, person_id: int, asked: _Asked) -> Way:
     return way
 
 
-def _entered(facts: Facts, person_id: int, asked: _Asked) -> datetime | None:
+def _entered(facts: Facts, person_id: int, asked: Asked) -> datetime | None:
     """When the password was entered again. Raises PasswordNeeded where the policy asks for it and it was not."""
     entered = reentry.entered_at(person_id, asked.source.session, asked.source.now)
     if entered is None and asked.verdict is Verdict.APPROVE and facts.needs_reentry:
@@ -240,7 +175,7 @@ def _who_approved(facts: Facts) -> str:
     return f"This was approved already by {who}. Your decision was not needed and is not counted."
 
 
-def _insert(facts: Facts, way: Way, asked: _Asked, entered: datetime | None) -> Decision:
+def _insert(facts: Facts, way: Way, asked: Asked, entered: datetime | None) -> Decision:
     seats = facts.standing.open
     return Decision.objects.create(
         tenant_id=facts.proposal.tenant_id,
@@ -296,7 +231,7 @@ def _reject(job: Job, proposal: Proposal, decision: Decision, actor: Actor, now:
     return f"Rejected. {job.label} is cancelled and nothing was sent."
 
 
-def _request_changes(job: Job, proposal: Proposal, decision: Decision, actor: Actor, asked: _Asked) -> str:
+def _request_changes(job: Job, proposal: Proposal, decision: Decision, actor: Actor, asked: Asked) -> str:
     close(proposal, Closing.CHANGES_REQUESTED, decision.reason, asked.source.now)
     evidence = {**_evidence(proposal, decision), "reason": decision.reason, "fields": list(asked.fields)}
     journal.transition(

@@ -13,7 +13,7 @@ from access.models import Absence, Delegation, Group, GroupMember, Membership, P
 from access.refusals import Refused
 from access.roles import Role
 from access.tenancy import acting, reading
-from approvals.actions.decide import PasswordNeeded
+from approvals.actions.asked import PasswordNeeded
 from approvals.actions.withdraw import withdraw_approval
 from approvals.facts import facts_of
 from approvals.models import Decision, Proposal, Reservation

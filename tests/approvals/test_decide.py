@@ -9,8 +9,8 @@ from django.utils import timezone
 from access.refusals import Refused
 from access.roles import Role
 from access.tenancy import acting, reading
-from approvals.actions import decide
-from approvals.actions.decide import record_decision
+from approvals.actions import asked
+from approvals.actions.decide import has_expired, record_decision
 from approvals.locks import NoSuchProposal
 from approvals.models import Decision, Proposal, Refusal
 from approvals.reasons import ReasonMissing
@@ -88,7 +88,7 @@ def test_the_same_person_again_is_told_calmly_and_counts_once(world: World) -> N
     )
     assert again.sentence.startswith("You approved this already at ")
     assert count(world, proposal) == 1
-    assert "already" in refused(world, proposal, decide.AlreadyDecided, world.manager, verdict="reject")
+    assert "already" in refused(world, proposal, asked.AlreadyDecided, world.manager, verdict="reject")
 
 
 def test_a_rejection_cancels_the_job_and_what_was_open_of_it(world: World) -> None:
@@ -102,7 +102,7 @@ def test_a_rejection_cancels_the_job_and_what_was_open_of_it(world: World) -> No
         )
         assert not open_items.exists()
     assert world.decide(proposal, world.manager, "reject", reason="Too high").repeated
-    said = refused(world, proposal, decide.ProposalClosed, world.second)
+    said = refused(world, proposal, asked.ProposalClosed, world.second)
     assert said.startswith(f"{world.manager.username} rejected this at ")
     assert said.endswith("Too high")
 
@@ -124,13 +124,13 @@ def test_a_reason_or_verdict_that_cannot_be_kept_is_refused_and_never_a_crash(wo
     proposal = world.proposed()
     refused(world, proposal, ReasonMissing, world.manager, verdict="reject", reason="a\x00b")
     refused(world, proposal, ReasonMissing, world.manager, reason="x" * 4001)
-    refused(world, proposal, decide.NoSuchVerdict, world.manager, verdict="maybe\x00\ud800")
-    refused(world, proposal, decide.NoSuchVerdict, world.manager, digest="")
+    refused(world, proposal, asked.NoSuchVerdict, world.manager, verdict="maybe\x00\ud800")
+    refused(world, proposal, asked.NoSuchVerdict, world.manager, digest="")
 
 
 def test_another_digest_than_the_proposals_is_refused(world: World) -> None:
     proposal = world.proposed()
-    said = refused(world, proposal, decide.StaleProposal, world.manager, digest="0" * 64)
+    said = refused(world, proposal, asked.StaleProposal, world.manager, digest="0" * 64)
     assert said.startswith("The proposal has changed")
 
 
@@ -170,16 +170,16 @@ def test_who_corrected_an_item_or_answered_a_question_counts_as_a_maker(world: W
 def test_exactly_at_the_expiry_counts_as_expired(world: World) -> None:
     proposal = world.proposed()
     before, at = proposal.expires_at - timedelta(microseconds=1), proposal.expires_at
-    assert decide.has_expired(at, before) is False
-    assert decide.has_expired(at, before, at) is True
-    refused(world, proposal, decide.Expired, world.manager, now=at)
+    assert has_expired(at, before) is False
+    assert has_expired(at, before, at) is True
+    refused(world, proposal, asked.Expired, world.manager, now=at)
     assert world.decide(proposal, world.manager, now=before).job_state == "READY_TO_COMMIT"
 
 
 def test_the_databases_clock_decides_whatever_the_caller_says(world: World) -> None:
     frozen = long_ago()
     proposal = world.proposed(now=frozen)
-    assert "expired at" in refused(world, proposal, decide.Expired, world.manager, now=frozen)
+    assert "expired at" in refused(world, proposal, asked.Expired, world.manager, now=frozen)
 
 
 def test_an_amount_over_the_limit_can_be_refused_but_not_approved(world: World) -> None:
@@ -211,7 +211,7 @@ def test_a_held_job_is_not_decided(world: World) -> None:
         reason="Looking.",
         now=timezone.now(),
     )
-    assert "holds JOB-" in refused(world, proposal, decide.HeldOrCancelRequested, world.manager)
+    assert "holds JOB-" in refused(world, proposal, asked.HeldOrCancelRequested, world.manager)
 
 
 def test_a_rule_tightened_while_waiting_holds_at_once(world: World) -> None:
@@ -249,6 +249,6 @@ def test_an_unknown_proposal_is_not_found_and_so_is_another_tenants(world: World
 
 def test_open_items_are_cancelled_only_by_the_rejection_that_counts(world: World) -> None:
     proposal = world.proposed()
-    refused(world, proposal, decide.StaleProposal, world.manager, verdict="reject", digest="1" * 64)
+    refused(world, proposal, asked.StaleProposal, world.manager, verdict="reject", digest="1" * 64)
     with acting(world.tenant.pk):
         assert items.cancel_open(job=lock_job(proposal.job_id)) > 0

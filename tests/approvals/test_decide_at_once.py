@@ -9,7 +9,7 @@ from django.utils import timezone
 from access.refusals import Conflict
 from access.roles import Role
 from access.tenancy import reading
-from approvals.actions.decide import DecisionResult, ProposalClosed
+from approvals.actions.asked import DecisionResult, ProposalClosed
 from approvals.actions.withdraw import TooLateToWithdraw, withdraw_proposal
 from approvals.models import Decision
 from tests.approvals.world import World, at_once, make_person

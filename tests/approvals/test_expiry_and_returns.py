@@ -10,7 +10,7 @@ from access.refusals import NotPermitted
 from access.roles import Role
 from access.tenancy import reading
 from approvals import waiting
-from approvals.actions.decide import ProposalClosed, StaleProposal
+from approvals.actions.asked import ProposalClosed, StaleProposal
 from approvals.actions.expire import expire
 from approvals.actions.repropose import NothingToRepropose, Reproposed, repropose_job
 from approvals.actions.view import record_view

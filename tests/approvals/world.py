@@ -20,7 +20,8 @@ from access.refusals import Refused
 from access.roles import WORKER, Actor, ActorKind, Role
 from access.tenancy import acting, reading
 from approvals import rendering
-from approvals.actions.decide import DecisionResult, record_decision
+from approvals.actions.asked import DecisionResult
+from approvals.actions.decide import record_decision
 from approvals.freezing import freeze
 from approvals.models import Policy, Proposal
 from approvals.policies import read_rules, write_policy

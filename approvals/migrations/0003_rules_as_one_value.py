@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('access', '0002_groups_and_delegations'),
-        ('approvals', '0001_initial'),
+        ('approvals', '0002_proposal_to_recipient'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

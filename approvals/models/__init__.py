@@ -1,0 +1,23 @@
+"""PROPOSED … READY_TO_COMMIT: what is proposed, under which policy, and who decided what.
+
+A proposal and its operations are immutable from birth; what happens to a proposal is its closing, written once.
+"""
+
+from approvals.models.decisions import Decision, DecisionVoid, Refusal, Verdict
+from approvals.models.policies import Policy, read_rules
+from approvals.models.proposals import Closing, Proposal, ProposedOperation
+from approvals.models.standing import Escalated, Reservation
+
+__all__ = [
+    "Closing",
+    "Decision",
+    "DecisionVoid",
+    "Escalated",
+    "Policy",
+    "Proposal",
+    "ProposedOperation",
+    "Refusal",
+    "Reservation",
+    "Verdict",
+    "read_rules",
+]
