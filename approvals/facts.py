@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
@@ -11,6 +11,7 @@ from django.utils import timezone
 from access.directory import directory
 from approvals.models import Decision, DecisionVoid, Escalated, Policy, Proposal
 from approvals.rules import Facts
+from approvals.ruleset import RuleSet
 from approvals.sums import taken_for
 from workflows.models import JournalEntry
 
@@ -36,21 +37,26 @@ def facts_of(proposal: Proposal) -> Facts:
     return facts_for([proposal])[proposal.pk]
 
 
-def facts_for(proposals: Sequence[Proposal]) -> dict[int, Facts]:
-    """The facts about a batch, in a few queries whatever its size. The proposals come with their policies and jobs."""
-    current, live = _current_policies({p.policy.name for p in proposals}), _live_decisions(proposals)
-    involved = _contributors({p.job_id for p in proposals})
-    rulesets: dict[str, set[Policy]] = defaultdict(set)
+def facts_for(proposals: Sequence[Proposal], instead: RuleSet | None = None) -> dict[int, Facts]:
+    """The facts about a batch, in a few queries whatever its size. The proposals come with their policies and jobs.
+
+    `instead`: a rule set that nobody has written yet, taken for what is in force.
+    """
+    names = {p.policy.name for p in proposals}
+    current = _current_rules(names) if instead is None else dict.fromkeys(names, instead)
+    live, involved = _live_decisions(proposals), _contributors({p.job_id for p in proposals})
+    rulesets = {name: [current[name]] for name in names}
     for p in proposals:
-        rulesets[p.policy.name] |= {p.policy, current[p.policy.name]}
+        if p.policy.ruleset not in rulesets[p.policy.name]:
+            rulesets[p.policy.name].append(p.policy.ruleset)
     people, escalated = directory(), _escalated(proposals, rulesets)
-    taken = taken_for({n: [p.ruleset for p in policies] for n, policies in rulesets.items()}, timezone.now())
+    taken = taken_for(rulesets, timezone.now())
     return {
         p.pk: Facts(
             proposal=p,
             workflow=p.job.workflow,
             frozen=p.policy.ruleset,
-            current=current[p.policy.name].ruleset,
+            current=current[p.policy.name],
             directory=people,
             contributors=frozenset(involved[p.job_id]),
             live=live[p.pk],
@@ -61,9 +67,9 @@ def facts_for(proposals: Sequence[Proposal]) -> dict[int, Facts]:
     }
 
 
-def _current_policies(names: set[str]) -> dict[str, Policy]:
+def _current_rules(names: set[str]) -> dict[str, RuleSet]:
     query = Policy.objects.filter(name__in=names).order_by("name", "-revision").distinct("name")
-    return {p.name: p for p in query}
+    return {p.name: p.ruleset for p in query}
 
 
 def _live_decisions(proposals: Sequence[Proposal]) -> dict[int, list[Decision]]:
@@ -76,10 +82,10 @@ def _live_decisions(proposals: Sequence[Proposal]) -> dict[int, list[Decision]]:
 
 
 def _escalated(
-    proposals: Sequence[Proposal], policies: Mapping[str, Iterable[Policy]]
+    proposals: Sequence[Proposal], rulesets: Mapping[str, Sequence[RuleSet]]
 ) -> dict[int, list[Escalated]]:
     """The steps that were taken; no query where no policy has any."""
-    asked = [p.pk for p in proposals if any(one.ruleset.escalation for one in policies[p.policy.name])]
+    asked = [p.pk for p in proposals if any(rules.escalation for rules in rulesets[p.policy.name])]
     found: dict[int, list[Escalated]] = defaultdict(list)
     for step in Escalated.objects.filter(proposal__in=asked).order_by("step") if asked else ():
         found[step.proposal_id].append(step)

@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import Max
-from pydantic import ValidationError
 
 from access import authority, tenant_journal
 from access.directory import directory
@@ -17,7 +15,9 @@ from access.refusals import Conflict, Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import acting
 from approvals import canonical
+from approvals.facts import in_force
 from approvals.models import Policy
+from approvals.policy_text import faults_in
 from approvals.ruleset import RuleSet
 
 
@@ -29,23 +29,33 @@ class PolicyWrittenMeanwhile(Conflict):
     """Somebody else wrote a revision of the same policy at the same moment."""
 
 
-def write_policy(*, tenant_id: int, name: str, rules: RuleSet, created_by: Actor, now: datetime) -> Policy:
+def write_policy(
+    *,
+    tenant_id: int,
+    name: str,
+    rules: RuleSet,
+    created_by: Actor,
+    now: datetime,
+    expected: int | None = None,
+) -> Policy:
     """Write the next revision of a policy, which is in force from then on; open proposals keep theirs, and the
     stricter of both holds for them.
 
-    A person has to be an admin. Locks nothing; of two at once one is PolicyWrittenMeanwhile. A repeat writes another
-    revision. Raises NotPermitted, BadPolicy.
+    A person has to be an admin. `expected`: the revision that was in force when they looked, 0 for none; another one
+    is PolicyWrittenMeanwhile. Locks nothing; of two at once one is refused likewise. A repeat without `expected` writes
+    another revision. Raises NotPermitted, BadPolicy.
     """
     try:
         with acting(tenant_id):
             if created_by.is_person:
                 created_by = authority.require(created_by.person_id, Role.ADMIN)
-            _check(name, rules)
-            last = Policy.objects.filter(name=name).aggregate(last=Max("revision"))["last"]
+            check_rules(name, rules)
+            before = in_force(name)
+            _as_expected(name, before, expected)
             policy = Policy.objects.create(
                 tenant_id=tenant_id,
                 name=name,
-                revision=(last or 0) + 1,
+                revision=before.revision + 1 if before else 1,
                 rules=text_of(rules),
                 waives_approval=rules.waives_approval,
                 quorum=sum(level.quorum for level in rules.levels),
@@ -66,13 +76,10 @@ def write_policy(*, tenant_id: int, name: str, rules: RuleSet, created_by: Actor
 
 def read_rules(value: Mapping[str, Any]) -> RuleSet:
     """A rule set from plain values, or BadPolicy with the first fault as a sentence."""
-    try:
-        return RuleSet.model_validate(value)
-    except ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise BadPolicy(f"{place}: {said}." if place else f"{said[:1].upper()}{said[1:]}.") from invalid
+    found = faults_in(value)
+    if isinstance(found, RuleSet):
+        return found
+    raise BadPolicy(found[0].words)
 
 
 def text_of(rules: RuleSet) -> str:
@@ -80,9 +87,10 @@ def text_of(rules: RuleSet) -> str:
     return canonical.write(rules.model_dump(mode="json"))
 
 
-def _check(name: str, rules: RuleSet) -> None:
-    if not name.strip() or len(name) > 100:
-        raise BadPolicy("Give the policy a name of up to 100 characters.")
+def check_rules(name: str, rules: RuleSet) -> None:
+    """Whether the scope's tenant can have this policy: BadPolicy where it names somebody or a group that is not there."""
+    if not name.strip() or name != name.strip() or len(name) > 100 or not name.isprintable():
+        raise BadPolicy("Give the policy a name of up to 100 characters, on one line.")
     people = {limit.person for limit in rules.limits} | {step.person for step in rules.escalation}
     groups = {level.group for level in rules.levels} | {limit.group for limit in rules.limits}
     groups |= {step.group for step in rules.escalation}
@@ -92,3 +100,14 @@ def _check(name: str, rules: RuleSet) -> None:
     known = set(Group.objects.filter(name__in=groups).values_list("name", flat=True))
     for group in sorted(groups - known - {""}):
         raise BadPolicy(f'There is no group "{group}" in this organisation. Make it first.')
+
+
+def _as_expected(name: str, before: Policy | None, expected: int | None) -> None:
+    if expected is None or expected == (before.revision if before else 0):
+        return
+    if before is None:
+        raise PolicyWrittenMeanwhile(f'There is no policy "{name}" any more.')
+    raise PolicyWrittenMeanwhile(
+        f'{before.created_by} wrote revision {before.revision} of "{name}" while you were looking at'
+        f" {f'revision {expected}' if expected else 'none'}."
+    )

@@ -31,13 +31,13 @@ def test_the_short_form_is_one_level_and_one_limit() -> None:
     ("said", "why"),
     [
         ({"quorum": 1, "levels": [{"quorum": 1}]}, "not both"),
-        ({"quorum": 0}, "greater than or equal to 1"),
+        ({"quorum": 0}, "levels.1.quorum has to be at least 1"),
         ({"limit_amount": "5"}, "amount and a currency together"),
         ({"limits": [{"amount": "1.001", "currency": "EUR"}]}, "more decimals"),
         ({"limits": [{"amount": "1e3", "currency": "EUR"}]}, "as text with a point"),
         ({"limits": [{"amount": "-1.00", "currency": "EUR"}]}, "not below zero"),
         ({"limits": [{"person": "a", "group": "b", "amount": "1", "currency": "EUR"}]}, "not for both"),
-        ({"rates": {"USD/EUR": "0"}}, "greater than 0"),
+        ({"rates": {"USD/EUR": "0"}}, "has to be more than 0"),
         ({"expires_days": 1}, "expires_days and expires_at together"),
         ({"reauthenticate": "above"}, "go together"),
         ({"reminders": [{"after_minutes": 1, "before_expiry_minutes": 1}]}, "say one of"),
@@ -45,7 +45,7 @@ def test_the_short_form_is_one_level_and_one_limit() -> None:
         ({"reminders": [{"days": 1, "at": "09:00+02:00"}]}, "without a zone"),
         ({"escalation": [{"after_minutes": 5}]}, "goes to one of"),
         ({"waives_approval": True, "limits": [{"amount": "1", "currency": "EUR"}]}, "asks nobody"),
-        ({"whatever": 1}, "not permitted"),
+        ({"whatever": 1}, "is not known here"),
     ],
 )
 def test_what_contradicts_itself_is_refused_with_a_sentence(said: dict[str, Any], why: str) -> None:

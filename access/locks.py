@@ -1,0 +1,19 @@
+"""Locks of this room. They come before every other lock, in transactions that take no other."""
+
+from __future__ import annotations
+
+from django.db import connection
+
+from access.tenancy import require_scope
+
+
+def lock_arrangements_of(person_id: int) -> None:
+    """Queue behind everybody who writes this person's absences and what they lend, until the transaction ends.
+
+    An advisory lock: what must not overlap is a set of rows, the first of which may not be there yet.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+            [f"counterfoil arrangements {require_scope()} {person_id}"],
+        )

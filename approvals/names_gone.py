@@ -1,0 +1,48 @@
+"""Who and what a policy names that is no longer there: said on its page, since nobody can sign for a name that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from access.directory import Directory, directory
+from access.models import Group
+from access.roles import Role
+from approvals.levels import belonging
+from approvals.ruleset import RuleSet
+
+
+def warnings(rules: RuleSet, people: Directory | None = None) -> list[str]:
+    """One sentence for each name that leads nowhere, or to too few. Needs a tenant's scope."""
+    people = people or directory()
+    return [*_people(rules, people), *_groups(rules, people), *_levels(rules, people)]
+
+
+def _people(rules: RuleSet, people: Directory) -> Iterator[str]:
+    here = {m.handle: m for m in people.members.values()}
+    named = {one.person for one in rules.limits} | {step.person for step in rules.escalation}
+    deciding = {one.person for one in rules.limits} | {s.person for s in rules.escalation if s.may_decide}
+    for handle in sorted(named - {""}):
+        if handle not in here:
+            yield f"{handle} is named and no longer here: the account is disabled, or holds no role."
+        elif handle in deciding and Role.MANAGER not in here[handle].roles:
+            yield f"{handle} is named and no manager, so what is said of them has no effect."
+
+
+def _groups(rules: RuleSet, people: Directory) -> Iterator[str]:
+    named = {level.group for level in rules.levels} | {limit.group for limit in rules.limits}
+    named = (named | {step.group for step in rules.escalation}) - {""}
+    known = set(Group.objects.filter(name__in=named).values_list("name", flat=True)) if named else set()
+    for group in sorted(named):
+        if group not in known:
+            yield f"The group {group} is named and not there."
+        elif not any(group in m.groups for m in people.members.values()):
+            yield f"The group {group} is empty."
+
+
+def _levels(rules: RuleSet, people: Directory) -> Iterator[str]:
+    belongs = belonging(())
+    for number, level in enumerate(() if rules.waives_approval else rules.levels, start=1):
+        able = sum(Role.MANAGER in m.roles and belongs(m, level) for m in people.members.values())
+        if able < level.quorum:
+            name = level.name or f"level {number}"
+            yield f"{name[:1].upper()}{name[1:]} asks for {level.quorum}, and {able} could sign there."
