@@ -245,6 +245,26 @@ def test_a_step_that_knows_the_answer_does_not_wait(
     assert waits(tenant, job_id) == []
 
 
+@pytest.mark.parametrize(
+    ("workflow", "step", "order", "said"),
+    [
+        ("test-asking", "where", {"reference": "NUL"}, "a character that cannot be stored"),
+        ("test-asking", "where", {"reference": "HALF"}, "a character that cannot be stored"),
+        ("test-asking", "where", {"reference": "UNCHECKED"}, "The database refused to store what the step"),
+        ("test-shipping", "shipped", {"source": "s" * 101}, "a source is named in 1 to 100"),
+    ],
+)
+def test_a_wait_that_cannot_be_kept_stops_its_item_and_nothing_else(
+    engine: Engine, tenant: Tenant, submitter: Person, workflow: str, step: str, order: dict[str, Any], said: str
+) -> None:  # fmt: skip
+    job_id = submit(tenant, submitter, workflow, **order)
+    eventually(lambda: items(tenant, job_id, step) == [(ItemState.REFUSED, 1)], what="the item to be refused")
+    with reading(tenant.pk):
+        assert said in Attempt.objects.get(item__job_id=job_id, item__stage__name=step).error_message
+    other = submit(tenant, submitter, "test-napping")
+    eventually(lambda: items(tenant, other, "rise") == [(ItemState.SUCCEEDED, 1)], what="others go on")
+
+
 def test_a_second_job_cannot_wait_for_the_same_key(engine: Engine, tenant: Tenant, submitter: Person) -> None:
     first = submit(tenant, submitter)
     waiting(tenant, first)

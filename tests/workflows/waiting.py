@@ -90,7 +90,11 @@ asking = Workflow("test-asking", revision="1", input=Order, title="Asking")
 
 @asking.step()
 def where(ctx: Ctx, order: Order) -> Question[Address]:
-    return Question(f"Where does {order.reference} go?", role=order.role, within=_within(order))
+    text = f"Where does {order.reference} go?".replace("NUL", "\0").replace("HALF", "\ud800")
+    asked = Question[Address](text.replace("UNCHECKED", ""), role=order.role, within=_within(order))
+    if "UNCHECKED" in text:
+        object.__setattr__(asked, "text", text.replace("UNCHECKED", "\0"))
+    return asked
 
 
 @asking.step()
@@ -128,7 +132,7 @@ def pack(ctx: Ctx, order: Order) -> List:
 
 @parcels.step(each=pack.parcels, needs=2)
 def arrived(ctx: Ctx, parcel: str, order: Order) -> Event[Shipment]:
-    return Event(key=f"parcel {parcel}", within=_within(order))
+    return Event[Shipment](key=f"parcel {parcel}", within=_within(order))
 
 
 @parcels.step()

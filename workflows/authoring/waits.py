@@ -11,6 +11,7 @@ answer already can return it: `-> Event[Shipment] | Shipment`.
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
 from dataclasses import dataclass
@@ -25,9 +26,11 @@ from workflows.authoring.policies import BadDefinition
 T = TypeVar("T", bound=BaseModel)
 
 LONGEST_KEY = 200
+LONGEST_SOURCE = 100
 LONGEST_QUESTION = 2000
 LONGEST_WAIT = timedelta(days=3660)
 LAST_YEAR = 9990
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 ANSWERING = ("submitter", "manager", "operator", "admin")
 
 
@@ -59,13 +62,15 @@ class Sleep:
             raise BadWait(f"Sleep: {self.until:%Y} is too far away.")
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: Event[Shipment](…) sets an attribute, and typing minds only the error of a frozen class without them.
+@dataclass(frozen=True)
 class Event(Generic[T]):
     """Go on when a signed event of this key comes from outside, whose value is a `T`.
 
     `key`: what the sender names, 1 to 200 printable characters, unique in the tenant while it is waited for. An event
     that came before anybody waited counts. `within`: after that nobody waits any longer, the item stops and a case
-    opens. `source`: the one source whose event counts; any of the tenant's where it is empty.
+    opens. `source`: the one source whose event counts, by its name of up to 100 characters; any of the tenant's where
+    it is empty.
     """
 
     key: str
@@ -77,10 +82,14 @@ class Event(Generic[T]):
             raise BadWait(
                 f"Event: the key is 1 to {LONGEST_KEY} printable characters, not {self.key!r:.300}."
             )
+        if len(self.source) > LONGEST_SOURCE or not self.source.isprintable():
+            raise BadWait(
+                f"Event: a source is named in 1 to {LONGEST_SOURCE} printable characters, not {self.source!r:.300}."
+            )
         _check_within("Event", self.within)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question(Generic[T]):
     """Go on when a person of the tenant answers; the form is made from `T`.
 
@@ -96,6 +105,8 @@ class Question(Generic[T]):
     def __post_init__(self) -> None:
         if not self.text.strip() or len(self.text) > LONGEST_QUESTION:
             raise BadWait(f"Question: ask something, in at most {LONGEST_QUESTION:,} characters.")
+        if _UNSTORABLE.search(self.text):
+            raise BadWait("Question: the text holds a character that cannot be stored, NUL or half a pair.")
         if self.role not in ANSWERING:
             raise BadWait(f"Question: {', '.join(ANSWERING)} may answer, not {self.role!r:.100}.")
         _check_within("Question", self.within)

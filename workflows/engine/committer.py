@@ -147,7 +147,7 @@ class Committer:
     def _save(self, connection: Connection, batch: Sequence[Result], free: int) -> int:
         try:
             return self._commit(connection, batch, free)
-        except psycopg.Error as error:
+        except (psycopg.Error, ValueError) as error:  # ValueError: text that is no UTF-8 does not get as far
             if not batch or is_outage(error) or isinstance(error, CONTENTION):
                 raise
             return self._halve(connection, batch)

@@ -147,7 +147,7 @@ def pin(row: tuple[Any, ...], *, worker_id: int, worker_name: str) -> Pinned:
 
 
 def unstorable(result: Result) -> Result:
-    """What is recorded for a result whose values the database refuses."""
+    """What is recorded for a result whose values the database refuses: none of them."""
     return replace(
         result,
         outcome=AttemptOutcome.PERMANENT,
@@ -156,5 +156,10 @@ def unstorable(result: Result) -> Result:
         digest="",
         error_class="NotStorable",
         error_message="The database refused to store what the step returned.",
+        trace="",
+        answer="",
+        asked=None,
+        wait_until=None,
+        wait_seconds=None,
         usage=None,
     )
