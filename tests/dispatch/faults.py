@@ -13,12 +13,12 @@ Behaviour = Callable[[socket.socket], bytes]
 
 
 class FaultServer:
-    """Listens on a port of its own; `received` holds what each connection brought, in order."""
+    """Listens on a port of its own, or the one given; `received` holds what each connection brought, in order."""
 
-    def __init__(self, *behaviours: Behaviour) -> None:
+    def __init__(self, *behaviours: Behaviour, port: int = 0) -> None:
         self._behaviours = list(behaviours)
         self.received: list[bytes] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._open: list[socket.socket] = []
 
