@@ -124,7 +124,7 @@ class Liveness:
 
     def _tick(self) -> None:
         connection = self._connected()
-        for _ in connection.notifies(timeout=TICK_SECONDS, stop_after=1):
+        for _ in connection.notifies(timeout=self._until_next_look(), stop_after=1):
             self._engine.committer.wake()
         now = time.monotonic()
         if now - self._renewed > self._engine.lease_seconds / 3:
@@ -144,6 +144,11 @@ class Liveness:
         if now - self._files_swept > FILES_SECONDS:
             self._files_swept = now
             sweep_files(connection)
+
+    def _until_next_look(self) -> float:
+        """A tick; less where a lock is free, so that it is looked at as soon as it has been for long enough."""
+        left = [FREE_SECONDS - (time.monotonic() - since) for since in self._free_since.values()]
+        return min([TICK_SECONDS, *(seconds for seconds in left if seconds > 0)])
 
     def _renew(self, connection: Connection, now: float) -> None:
         lease = self._engine.lease_seconds
@@ -191,7 +196,8 @@ class Liveness:
                 },
             ).rowcount
         log.warning("took over %s items of worker %s: %s", freed, row[0], why)
-        self._engine.committer.wake()
+        if freed:
+            self._engine.committer.suspects_wait()  # which is what they are now
 
     def _is_dead(self, connection: Connection, worker: int, outcome: str) -> bool:
         """Once more, under the row's lock and the database's clock."""
