@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import lanes, ours, resting, whole
+from bench import lanes, ours, resting, snapshots, whole
 from config import database
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -22,6 +22,7 @@ CHAINS = int(os.environ.get("BENCH_CHAINS", "100"))
 KILLS = int(os.environ.get("BENCH_KILLS", "20"))
 JOBS = int(os.environ.get("BENCH_JOBS", "200"))
 READY = int(os.environ.get("BENCH_READY", "1000000"))
+CHURN = int(os.environ.get("BENCH_CHURN", "200000"))
 MEMORY = int(os.environ.get("BENCH_MEMORY", "100000"))
 FAULT_SECONDS = os.environ.get("BENCH_FAULT_SECONDS", "300")
 PROJECT = Path(__file__).resolve().parent.parent
@@ -74,6 +75,7 @@ def main() -> int:
     started = ours.first_steps(20)
     few, many = lanes.claim_milliseconds(1000), lanes.claim_milliseconds(READY)
     delayed = lanes.delays(100_000)
+    calm, held = snapshots.churn(CHURN, held=False), snapshots.churn(CHURN, held=True)
     idle = resting.idle_percent()
     megabytes = resting.memory(MEMORY)
     print(f"\nmedians of {ROUNDS} rounds on {os.cpu_count()} cores")
@@ -91,6 +93,14 @@ def main() -> int:
             f"{many:.2f} ms, {many / few:.2f} times as long",
         ),
         ("a quiet tenant's item starts beside 100,000 of another's, p95 of 20", f"{delayed:,.0f} ms"),
+        (
+            f"a claim over {CHURN:,} items, middle and p95",
+            f"{calm.middle:.2f} and {calm.p95:.2f} ms, {calm.items_per_second:,.0f} items/s",
+        ),
+        (
+            f"the same under an old snapshot, {held.dead:,} dead rows at its end",
+            f"{held.middle:.2f} and {held.p95:.2f} ms, {held.items_per_second:,.0f} items/s",
+        ),
         ("an idle worker process, of one core", f"{idle:.1f} %"),
         (
             f"memory of a worker over {MEMORY:,} items, at each fifth",

@@ -11,6 +11,7 @@ import psycopg
 from workflows.engine import rows, sql
 from workflows.engine.connections import Connection
 from workflows.engine.limiter import Limiter
+from workflows.engine.marks import Marks
 from workflows.engine.slots import Pinned
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class Asked:
     """The claims of one batch's transaction, sent and not yet read."""
 
     plain: Answer | None = None
+    wanted: int = 0
+    from_start: bool = True
     suspect: Answer | None = None
     limited: Answer | None = None
 
@@ -37,6 +40,7 @@ class Claiming:
         self._cursor = 0
         self.lanes: rows.Lanes = {}
         self.limiter = Limiter(engine)
+        self.marks = Marks()
         self._limited_wait = self._odd = False
         self._suspects = False
 
@@ -56,10 +60,15 @@ class Claiming:
         plain = self._plain_share(free)
         asked = {"worker": self._engine.worker_id, "apart": self._engine.serving.apart}
         walk = {**asked, "cursor": self._cursor, "lanes": LANES_WALKED, "free": plain}
+        from_start = self.marks.look_from_start()
+        if not from_start:
+            walk |= self.marks.parameters()
         may_suspect = self._suspects and not any(p.claim.deaths for p in running)
         return Asked(
             suspect=connection.execute(sql.CLAIM_SUSPECT, asked) if may_suspect else None,
-            plain=connection.execute(sql.CLAIM, walk) if plain > 0 else None,
+            plain=connection.execute(sql.CLAIM if from_start else sql.CLAIM_ON, walk) if plain > 0 else None,
+            wanted=plain,
+            from_start=from_start,
             limited=connection.execute(sql.LIMITED_LANES, self.limiter.walk()),
         )
 
@@ -67,11 +76,18 @@ class Claiming:
         """After the commit: what was claimed."""
         claims: list[Pinned] = []
         if asked.plain is not None:
-            claims = [self._pinned(row) for row in asked.plain.fetchall()]
+            found = asked.plain.fetchall()
+            claims = self._pinned(found)
             lanes = {p.claim.lane_id for p in claims}
             self._cursor = max(lanes) if len(lanes) >= LANES_WALKED else 0
+            self.marks.claimed(
+                zip((row[rows.RANK] for row in found), (p.claim for p in claims), strict=False),
+                took=max(row[-1] for row in found),
+                from_start=asked.from_start,
+                idle=len(claims) < asked.wanted and self.has_walked_all,
+            )
         if asked.suspect is not None:
-            suspects = [self._pinned(row) for row in asked.suspect.fetchall()]
+            suspects = self._pinned(asked.suspect.fetchall())
             self._suspects = bool(suspects)
             claims += suspects
         return claims
@@ -88,6 +104,12 @@ class Claiming:
             ((p.claim.tenant_id, p.claim.limit_name, p.claim.apart_for), p.claim.lane_id) for p in claims
         )
 
+    def next_parameters(self, following: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+        """Parameters of sql.OPEN_NEXT: what is opened is ranked after the marks, so that it is seen."""
+        columns = [list(column) for column in zip(*following, strict=True)]
+        named = dict(zip(rows.NEXT_COLUMNS, columns, strict=True))
+        return {**named, "floors": [self.marks.floor(lane) for lane in named["lanes"]]}
+
     def _plain_share(self, free: int) -> int:
         """How many of the free slots the lanes without a limit may take, while others wait under limits."""
         if not self._limited_wait:
@@ -95,5 +117,5 @@ class Claiming:
         self._odd = not self._odd
         return free // 2 if free > 1 else int(self._odd)
 
-    def _pinned(self, row: tuple[Any, ...]) -> Pinned:
-        return rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name)
+    def _pinned(self, found: Sequence[tuple[Any, ...]]) -> list[Pinned]:
+        return rows.pinned(found, worker_id=self._engine.worker_id, worker_name=self._engine.name)

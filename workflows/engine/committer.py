@@ -49,7 +49,7 @@ class Committer:
         self._held: dict[tuple[int, int], Pinned] = {}
         self._recorded: set[tuple[int, int]] = set()
         """What of the batch at hand is committed: half of one may be."""
-        self._claiming = Claiming(engine)
+        self.claiming = Claiming(engine)
         self.aftermath = Aftermath(engine)
         self._wake = threading.Event()
         self._connection: Connection | None = None
@@ -71,7 +71,7 @@ class Committer:
 
     def suspects_wait(self) -> None:
         """There are items whose worker stopped before."""
-        self._claiming.suspects_wait()
+        self.claiming.suspects_wait()
         self._wake.set()
 
     def abandon(self) -> None:
@@ -105,7 +105,7 @@ class Committer:
             return 0
         if self._engine.stopping:
             return 0.05
-        reopens = self._claiming.limiter.reopens_in() if len(self._held) < self._engine.slots else None
+        reopens = self.claiming.limiter.reopens_in() if len(self._held) < self._engine.slots else None
         return POLL_SECONDS if reopens is None else min(POLL_SECONDS, reopens)
 
     def _gather(self) -> None:
@@ -141,7 +141,7 @@ class Committer:
             except Exception:
                 self._finished.extendleft(r for r in reversed(batch) if r.claim.token not in self._recorded)
                 raise
-            if not self._finished and claimed < free and self._claiming.has_walked_all:
+            if not self._finished and claimed < free and self.claiming.has_walked_all:
                 return
 
     def _save(self, connection: Connection, batch: Sequence[Result], free: int) -> int:
@@ -168,9 +168,9 @@ class Committer:
         following = [
             n
             for r in batch
-            if (n := rows.next_stage(r, self._held.get(r.claim.token), self._claiming.lanes)) is not None
+            if (n := rows.next_stage(r, self._held.get(r.claim.token), self.claiming.lanes)) is not None
         ]
-        settled = self._claiming.limiter.settle_parameters(batch)
+        settled = self.claiming.limiter.settle_parameters(batch)
         done = opened = None
         ending = {r.claim.token for r in batch}
         running = [p for token, p in self._held.items() if token not in ending]
@@ -184,9 +184,8 @@ class Committer:
                 done = connection.execute(sql.COMPLETE, self._complete_parameters(batch))
                 asking.settle(connection, batch)
             if following:
-                columns = [list(column) for column in zip(*following, strict=True)]
-                opened = connection.execute(sql.OPEN_NEXT, dict(zip(rows.NEXT_COLUMNS, columns, strict=True)))
-            asked = self._claiming.ask(connection, free, running)
+                opened = connection.execute(sql.OPEN_NEXT, self.claiming.next_parameters(following))
+            asked = self.claiming.ask(connection, free, running)
             if settled is not None:
                 for statement in limits_sql.SETTLE:
                     connection.execute(statement, settled)
@@ -197,7 +196,7 @@ class Committer:
             items=frozenset(row[0] for row in done.fetchall()) if done else frozenset(),
             opened_for=frozenset(row[0] for row in opened.fetchall()) if opened else frozenset(),
         )
-        claims = self._claiming.answered(asked)
+        claims = self.claiming.answered(asked)
         for result in batch:
             self._held.pop(result.claim.token, None)
             self._recorded.add(result.claim.token)
@@ -207,14 +206,14 @@ class Committer:
 
     def _claim_limited(self, connection: Connection, asked: Asked, free: int) -> int:
         self._unsure = True
-        claims = self._claiming.claim_limited(connection, asked, free)
+        claims = self.claiming.claim_limited(connection, asked, free)
         self._unsure = False
         self._begin(claims)
         return len(claims)
 
     def _begin(self, claims: Sequence[Pinned]) -> None:
         self._held.update((p.claim.token, p) for p in claims)
-        self._claiming.begun(claims)
+        self.claiming.begun(claims)
         self._engine.start(claims)
 
     def _complete_parameters(self, batch: Sequence[Result]) -> dict[str, Any]:

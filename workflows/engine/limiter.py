@@ -117,9 +117,7 @@ class Limiter:
             sql.CLAIM_LIMITED,
             {"lanes": list(counts), "counts": list(counts.values()), "worker": self._engine.worker_id},
         ).fetchall()
-        return [
-            rows.pin(row, worker_id=self._engine.worker_id, worker_name=self._engine.name) for row in taken
-        ]
+        return rows.pinned(taken, worker_id=self._engine.worker_id, worker_name=self._engine.name)
 
 
 class _Limits:

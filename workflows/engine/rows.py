@@ -104,13 +104,21 @@ def next_stage(result: Result, pinned: Pinned | None, lanes: Lanes) -> tuple[Any
     )
 
 
-def pin(row: tuple[Any, ...], *, worker_id: int, worker_name: str) -> Pinned:
-    """A row of sql.CLAIM, sql.CLAIM_SUSPECT or sql.CLAIM_LIMITED."""
+RANK = 13
+"""Where the rank of what was taken stands in a row of a claim."""
+
+
+def pinned(found: Sequence[tuple[Any, ...]], *, worker_id: int, worker_name: str) -> list[Pinned]:
+    """What the rows of sql.CLAIM and its like took; one that took nothing has a row of nulls."""
+    return [_pin(row, worker_id, worker_name) for row in found if row[0] is not None]
+
+
+def _pin(row: tuple[Any, ...], worker_id: int, worker_name: str) -> Pinned:
     (item, tenant, job, stage, key, ordinal, claim_no, attempts, limit, lane, started, deaths, elapsed) = row[
         :13
     ]
     name, kind, stage_ordinal, patient, limit_name, apart, workflow, revision, digest, reference, value = row[
-        13:
+        14:25
     ]
     claim = Claim(
         item_id=item,

@@ -35,15 +35,20 @@ _TAKEN = f"""taken AS (
     first_started_at = coalesce(first_started_at, clock_timestamp())
   FROM chosen WHERE w.id = chosen.id
   RETURNING w.id, w.tenant_id, w.job_id, w.stage_id, w.key, w.ordinal, w.claim_no, w.attempts, w.attempts_limit,
-    w.lane_id, w.started_at, w.deaths, extract(epoch FROM w.started_at - w.first_started_at)::float8 AS elapsed)
-SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, coalesce(l.revision_id, 0), j.workflow, j.revision, j.configuration_digest, j.reference, i.value
-FROM taken
+    w.lane_id, w.started_at, w.deaths, extract(epoch FROM w.started_at - w.first_started_at)::float8 AS elapsed, w.rank)
+SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, coalesce(l.revision_id, 0), j.workflow, j.revision, j.configuration_digest, j.reference, i.value,
+  extract(epoch FROM clock_timestamp() - statement_timestamp())::float8
+FROM (VALUES (1)) AS always LEFT JOIN (taken
 JOIN workflows_stage s ON s.id = taken.stage_id
 JOIN workflows_job j ON j.id = taken.job_id
 JOIN workflows_lane l ON l.id = taken.lane_id
 LEFT JOIN LATERAL (SELECT value FROM workflows_iteminput WHERE item_id = taken.id ORDER BY version DESC LIMIT 1) i
-  ON true
+  ON true) ON true
 """
+"""What was taken, and in the last column how long that took; one row of nulls when it was nothing."""
+
+_SHARE = """share AS (
+  SELECT greatest(1, ceil(%(free)s::numeric / greatest(1, (SELECT count(*) FROM walked))))::int AS each)"""
 
 CLAIM = f"""
 WITH RECURSIVE lanes AS (
@@ -56,7 +61,7 @@ WITH RECURSIVE lanes AS (
   FROM lanes WHERE lanes.lane_id IS NOT NULL
 ), walked AS MATERIALIZED (
   SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL AND lane_id <> ALL(%(apart)s::bigint[]) LIMIT %(lanes)s),
-share AS (SELECT greatest(1, ceil(%(free)s::numeric / greatest(1, (SELECT count(*) FROM walked))))::int AS each),
+{_SHARE},
 chosen AS (
   SELECT x.id FROM walked, share, LATERAL (
     SELECT id FROM workflows_workitem WHERE {_PLAINLY_READY} AND lane_id = walked.lane_id
@@ -64,6 +69,36 @@ chosen AS (
   LIMIT %(free)s),
 {_TAKEN}"""
 """Lanes without a limit that have ready items, walked from the process's cursor on; each gives its share."""
+
+CLAIM_ON = f"""
+WITH marks AS MATERIALIZED (
+  SELECT * FROM unnest(%(mark_lanes)s::bigint[], %(mark_ranks)s::bigint[], %(mark_ids)s::bigint[])
+  AS m(lane_id, rank, id)),
+gaps AS (
+  SELECT lane_id AS low, lead(lane_id, 1, {2**63 - 1}) OVER (ORDER BY lane_id) AS high
+  FROM (SELECT lane_id FROM marks UNION ALL SELECT 0) l),
+lanes AS (
+  SELECT m.lane_id, m.rank, m.id FROM marks m, LATERAL (
+    SELECT 1 FROM workflows_workitem w WHERE {_PLAINLY_READY} AND w.lane_id = m.lane_id AND (w.rank, w.id) > (m.rank, m.id)
+    ORDER BY w.rank, w.id LIMIT 1) x
+  UNION ALL
+  SELECT x.lane_id, -1, 0 FROM gaps, LATERAL (
+    SELECT w.lane_id FROM workflows_workitem w
+    WHERE {_PLAINLY_READY} AND w.lane_id > gaps.low AND w.lane_id < gaps.high ORDER BY w.lane_id LIMIT 1) x),
+walked AS MATERIALIZED (
+  SELECT lane_id, rank, id FROM lanes
+  WHERE lane_id > %(cursor)s AND lane_id <> ALL(%(apart)s::bigint[]) AND {LEASE_LIVES}
+  ORDER BY lane_id LIMIT %(lanes)s),
+{_SHARE},
+chosen AS (
+  SELECT x.id FROM walked, share, LATERAL (
+    SELECT w.id FROM workflows_workitem w
+    WHERE {_PLAINLY_READY} AND w.lane_id = walked.lane_id AND (w.rank, w.id) > (walked.rank, walked.id)
+    ORDER BY w.rank, w.id LIMIT share.each FOR UPDATE SKIP LOCKED) x
+  LIMIT %(free)s),
+{_TAKEN}"""
+"""The same from the marks on (`marks.py`), without stepping over what lies before them; and of each lane between two
+that have one, from its start."""
 
 CLAIM_SUSPECT = f"""
 WITH chosen AS (
@@ -171,8 +206,9 @@ OPEN_NEXT = f"""
 WITH n AS (
   SELECT t.* FROM unnest(%(items)s::bigint[], %(claims)s::int[], %(jobs)s::bigint[], %(tenants)s::bigint[],
     %(stages)s::bigint[], %(digests)s::text[], %(lanes)s::bigint[], %(names)s::text[], %(ordinals)s::int[],
-    %(kinds)s::text[], %(limits)s::smallint[], %(limited)s::boolean[])
-  AS t(item_id, claim_no, job_id, tenant_id, stage_id, digest, lane_id, name, ordinal, kind, attempts_limit, limited)
+    %(kinds)s::text[], %(limits)s::smallint[], %(limited)s::boolean[], %(floors)s::bigint[])
+  AS t(item_id, claim_no, job_id, tenant_id, stage_id, digest, lane_id, name, ordinal, kind, attempts_limit, limited,
+    floor)
   JOIN workflows_workitem i ON i.id = t.item_id AND i.claim_no = t.claim_no AND i.state = {SUCCEEDED}
   JOIN workflows_job j ON j.id = t.job_id AND j.state = 'VALIDATED'),
 closed AS (
@@ -188,8 +224,10 @@ INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_
   attempts_limit, claim_no)
 SELECT n.tenant_id, n.job_id, opened.id, '1', 1, n.lane_id, n.limited,
   coalesce(CASE WHEN n.limited
-    THEN (SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND {_READY_UNDER_A_LIMIT})
-    ELSE (SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND {_PLAINLY_READY}) END, 0),
+    THEN (SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND {_READY_UNDER_A_LIMIT}
+      AND rank >= n.floor)
+    ELSE (SELECT min(rank) FROM workflows_workitem x WHERE x.lane_id = n.lane_id AND {_PLAINLY_READY}
+      AND rank >= n.floor) END, n.floor),
   {READY}, 0, n.attempts_limit, 0
 FROM opened JOIN n USING (job_id)
 RETURNING job_id
