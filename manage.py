@@ -12,7 +12,9 @@ WITHOUT_DATABASE = {
     "compilemessages",
     "diffsettings",
     "makemessages",
+    "signing_key",
     "startworkflow",
+    "verify_decision",
 }
 """Commands that only load the settings: they neither need nor start a server."""
 

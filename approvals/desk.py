@@ -89,10 +89,17 @@ class Reading:
     more_differences: list[Difference]
     desk: Desk
     again: bool
+    may_export: bool
 
 
 def reading_of(
-    slip: Slip, *, handle: str, now: datetime, may_propose_again: bool, start: str = ""
+    slip: Slip,
+    *,
+    handle: str,
+    now: datetime,
+    may_propose_again: bool,
+    may_export: bool = False,
+    start: str = "",
 ) -> Reading:
     """Everything that the templates only have to print. `start`: which page of a set (`sets.part_of`)."""
     sources = [source_of(s) for s in slip.sources]
@@ -119,6 +126,7 @@ def reading_of(
         differences=slip.differences[:TOLD_DIFFERENCES],
         more_differences=slip.differences[TOLD_DIFFERENCES:],
         desk=_desk(slip, handle, len(changes), part),
+        may_export=may_export,
         again=may_propose_again and slip.closed_at is not None and slip.job_state == JobState.VALIDATED,
     )
 

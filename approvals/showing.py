@@ -14,6 +14,7 @@ from approvals import canonical, desk, inbox
 from approvals.actions.view import record_view
 from approvals.asking import links_of
 from approvals.inbox import Place
+from approvals.proof.exporting import MAY_EXPORT
 from approvals.sets import pages_of
 from approvals.slips import Slip, slip
 
@@ -31,6 +32,7 @@ def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
         handle=request.person.username,
         now=request.now,
         may_propose_again=own or Role.OPERATOR in request.roles,
+        may_export=bool(request.roles & set(MAY_EXPORT)),
         start=request.GET.get("from", ""),
     )
     return {

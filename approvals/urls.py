@@ -13,5 +13,6 @@ urlpatterns: list[URLPattern] = [
     path("<int:proposal_id>/changes/", views.request_changes, name="approval-changes"),
     path("<int:proposal_id>/withdraw/", views.withdraw, name="approval-withdraw"),
     path("<int:proposal_id>/unsign/", views.unsign, name="approval-unsign"),
+    path("decisions/<int:decision_id>/proof/", views.proof, name="decision-proof"),
     path("<int:proposal_id>/again/", views.propose_again, name="approval-again"),
 ]

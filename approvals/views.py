@@ -26,6 +26,7 @@ from approvals.forms import Posted, posted, reason_of
 from approvals.inbox import Place
 from approvals.locks import NoSuchProposal, job_of
 from approvals.models import Proposal, Verdict
+from approvals.proof.exporting import MAY_EXPORT, export_decision
 from approvals.reasons import ReasonMissing
 from approvals.refused import refused_decision
 from approvals.showing import inbox_of, note_view, number, place_of, slip_context, slip_of
@@ -142,6 +143,18 @@ def propose_again(request: TenantRequest, slug: str, proposal_id: int) -> HttpRe
         return redirect("approval", slug, proposal_id)
     messages.success(request, "Proposed again, with a new number and new keys.")
     return redirect("approval", slug, made.proposal_id)
+
+
+@require_POST
+@tenant_page(*MAY_EXPORT)
+def proof(request: TenantRequest, slug: str, decision_id: int) -> HttpResponseBase:
+    """One decision as a signed file that proves itself. Posted, since taking it out is journalled."""
+    text = export_decision(
+        tenant_id=request.tenant.pk, decision_id=decision_id, person_id=request.person.pk, now=request.now
+    )
+    response = HttpResponse(text, content_type="application/json")
+    response.headers["Content-Disposition"] = f'attachment; filename="decision-{decision_id}.json"'
+    return response
 
 
 def _opened(request: HttpRequest, proposal_id: int, response: HttpResponseBase) -> HttpResponseBase:

@@ -1,7 +1,8 @@
-"""Django's secret key: from the environment, or made once for this installation."""
+"""The installation's own secrets: from the environment, or made once and kept in `var`."""
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from config.var import var_file
@@ -11,18 +12,27 @@ def secret_key() -> str:
     """COUNTERFOIL_SECRET_KEY, or the content of `var/secret_key`, which is made when it is missing."""
     if key := os.environ.get("COUNTERFOIL_SECRET_KEY"):
         return key
-    path = var_file("secret_key")
+    return _kept("secret_key", lambda: secrets.token_urlsafe(50))
+
+
+def signing_key() -> str:
+    """COUNTERFOIL_SIGNING_KEY (64 hexadecimal digits), or the content of `var/signing_key`, made when it is missing."""
+    return os.environ.get("COUNTERFOIL_SIGNING_KEY") or _kept("signing_key", lambda: secrets.token_hex(32))
+
+
+def _kept(name: str, make: Callable[[], str]) -> str:
+    path = var_file(name)
     if not path.exists():
-        _make_once(path)
+        _make_once(path, make())
     return path.read_text(encoding="ascii").strip()
 
 
-def _make_once(path: Path) -> None:
+def _make_once(path: Path, content: str) -> None:
     # Written aside and linked into place: two processes that start together end with one key, and nobody
     # ever reads half of one.
     aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(secrets.token_urlsafe(50))
+        file.write(content)
     try:
         os.link(aside, path)
     except FileExistsError:

@@ -7,7 +7,7 @@ from typing import Any
 from csp.constants import SELF
 
 from config import database
-from config.secret import secret_key
+from config.secret import secret_key, signing_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -17,6 +17,7 @@ def _flag(name: str, default: str = "") -> bool:
 
 
 SECRET_KEY = secret_key()
+COUNTERFOIL_SIGNING_KEY = signing_key()
 DEBUG = _flag("COUNTERFOIL_DEBUG")
 ALLOWED_HOSTS = os.environ.get("COUNTERFOIL_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
 CSRF_TRUSTED_ORIGINS = [o for o in os.environ.get("COUNTERFOIL_ORIGINS", "").split(",") if o]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import struct
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from django.db import connection
 
 from access.roles import Actor
-from workflows import hooks, states
+from workflows import chain, hooks, states
 from workflows.models import Job, JournalEntry
 from workflows.states import JobState
 
@@ -93,23 +90,19 @@ def refusal_of_input(job: Job) -> list[dict[str, str]]:
 
 
 def entry_hash(entry: JournalEntry) -> bytes:
-    """SHA-256 over the framed fields of one entry, as the database computes it; for verification outside of it."""
-    framed = bytes(entry.previous) + struct.pack(
-        ">qqqq", entry.tenant_id, entry.job_id, entry.sequence, micros(entry.at)
+    """The hash of one entry, computed outside of the database; for verification."""
+    return chain.hash_of(link_of(entry))
+
+
+def link_of(entry: JournalEntry) -> chain.Link:
+    """One entry as a row of its chain."""
+    return chain.Link(
+        numbers=(entry.tenant_id, entry.job_id, entry.sequence),
+        texts=(entry.event, entry.from_state, entry.to_state),
+        actor_kind=entry.actor_kind,
+        actor_id=entry.actor_id,
+        actor_name=entry.actor_name,
+        evidence=entry.evidence,
+        at=entry.at,
+        previous=bytes(entry.previous),
     )
-    framed += (
-        _frame(entry.event) + _frame(entry.from_state) + _frame(entry.to_state) + _frame(entry.actor_kind)
-    )
-    framed += struct.pack(">q", entry.actor_id) + _frame(entry.actor_name) + _frame(entry.evidence)
-    return hashlib.sha256(framed).digest()
-
-
-def _frame(text: str) -> bytes:
-    raw = text.encode()
-    return struct.pack(">i", len(raw)) + raw
-
-
-def micros(at: datetime) -> int:
-    """Whole microseconds since 1970, exactly."""
-    seconds = int(at.replace(microsecond=0).timestamp())
-    return seconds * 1_000_000 + at.microsecond

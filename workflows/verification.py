@@ -7,8 +7,6 @@ that work that goes on meanwhile is no fault. Rows are streamed; nothing is kept
 # ruff: noqa: S608 - the statements are made of this file's own names
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 from django.db import connection, transaction
 
 from access.owner import as_owner
-from workflows.journal import micros
+from workflows import chain
 from workflows.states import ALLOWED
 
 STREAMED = 2000
@@ -167,17 +165,20 @@ def _end(last: _Row, state: str) -> str:
 
 
 def _hash(row: _Row, of_job: bool) -> bytes:
-    numbers = (row.tenant_id, row.chain, row.sequence) if of_job else (row.tenant_id, row.sequence)
-    framed = bytes(row.previous) + struct.pack(f">{len(numbers) + 1}q", *numbers, micros(row.at))
-    texts = (row.event, row.from_state, row.to_state) if of_job else (row.event,)
-    framed += b"".join(_frame(t) for t in (*texts, row.actor_kind))
-    framed += struct.pack(">q", row.actor_id) + _frame(row.actor_name) + _frame(row.evidence)
-    return hashlib.sha256(framed).digest()
-
-
-def _frame(text: str) -> bytes:
-    raw = text.encode()
-    return struct.pack(">i", len(raw)) + raw
+    return chain.hash_of(
+        chain.Link(
+            numbers=(row.tenant_id, row.chain, row.sequence or 0)
+            if of_job
+            else (row.tenant_id, row.sequence or 0),
+            texts=(row.event, row.from_state, row.to_state) if of_job else (row.event,),
+            actor_kind=row.actor_kind,
+            actor_id=row.actor_id,
+            actor_name=row.actor_name,
+            evidence=row.evidence,
+            at=row.at,
+            previous=bytes(row.previous),
+        )
+    )
 
 
 def _place(name: str, row: _Row) -> str:

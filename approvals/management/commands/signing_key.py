@@ -1,0 +1,22 @@
+"""`manage.py signing_key`: the public key that verifies what this installation exports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from approvals.proof.signing import fingerprint, public_key
+
+
+class Command(BaseCommand):
+    help = (
+        "Print the public key that exported decisions are verified with, and its fingerprint to compare by."
+    )
+    requires_system_checks: tuple[str, ...] = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        key = public_key(settings.COUNTERFOIL_SIGNING_KEY)
+        self.stdout.write(key)
+        self.stdout.write(f"Fingerprint: {fingerprint(key)}")
