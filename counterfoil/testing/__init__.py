@@ -7,7 +7,7 @@
 
 No database, no network, no waiting: a retry or a look-up that is due later moves the kit's clock. What an error means,
 what is stored of a result, what is sent and what an answer says about the effect is decided by the functions that
-decide it in an installation; `tests/conformance` runs the same workflows through both and compares.
+decide it in an installation; `tests/counterfoil` runs the same workflows through both and compares.
 """
 
 from counterfoil.testing.kit import Kit, Run
