@@ -113,6 +113,7 @@ _ACTS: dict[str, Callable[[Record], object]] = {
 every = _workflow("test-all", skippable=True)
 most = _workflow("test-most", needs="60%")
 first = _workflow("test-first", needs=Needs(count=2, patience=0))
+soon = _workflow("test-soon", needs=Needs(count=1, patience=0.3))
 keyed = _workflow("test-keyed", key="code")
 limited = _workflow("test-limited", limit="model-a")
 brief = _workflow("test-brief", retry=Retry(attempts=50, first_wait=0.01, longest_wait=0.01, elapsed=5))

@@ -15,6 +15,7 @@ from tests.support import eventually
 from tests.workflows import fan_outs
 from workflows.actions.submit import submit_job
 from workflows.authoring import BadDefinition, Needs
+from workflows.engine import liveness
 from workflows.engine.engine import Engine
 from workflows.models import Attempt, Checkpoint, ItemInput, JournalEntry, Stage, WorkItem
 from workflows.needs import checkpoints_digest
@@ -30,14 +31,14 @@ def gate() -> Iterator[None]:
     fan_outs.GATE.set()
 
 
-def submit(tenant: Tenant, person: Person, workflow: str, *records: Any) -> int:
+def submit(tenant: Tenant, person: Person, workflow: str, *records: Any, key: str = "k") -> int:
     """A job over records; a plain text stands for an act."""
     given = [{"code": f"R{n}", "act": r} if isinstance(r, str) else r for n, r in enumerate(records, start=1)]
     return submit_job(
         tenant_id=tenant.pk,
         workflow=workflow,
         value={"records": given},
-        submission_key="k",
+        submission_key=key,
         person_id=person.pk,
         source="test",
         now=timezone.now(),
@@ -124,6 +125,20 @@ def test_the_first_two_are_enough_and_the_late_one_is_recorded_and_not_used(
     assert states(tenant, job_id)["2"] is ItemState.SKIPPED
     with reading(tenant.pk):
         assert not Checkpoint.objects.filter(item__job_id=job_id, item__stage__name="enrich", item__key="2")
+
+
+def test_a_fan_out_that_cannot_go_on_yet_keeps_nobody_behind_it_from_going_on(
+    engine: Engine, tenant: Tenant, submitter: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "SWEPT_AT_ONCE", 1)
+    monkeypatch.setattr(liveness, "SWEEP_SECONDS", 0.2)
+    later = {"code": "R9", "act": "later", "wait": 60}
+    stuck = submit(tenant, submitter, "test-soon", later)
+    eventually(lambda: states(tenant, stuck) == {"1": ItemState.BACKING_OFF}, what="the first is open")
+    job_id = submit(tenant, submitter, "test-soon", "ok", later, key="other")
+    assert summary(tenant, job_id) == ["R1"]
+    assert closing(tenant, job_id)["late"] == {"count": 1, "keys": ["2"]}
+    assert states(tenant, stuck) == {"1": ItemState.BACKING_OFF}
 
 
 def test_an_empty_fan_out_is_done_at_once(engine: Engine, tenant: Tenant, submitter: Person) -> None:

@@ -13,6 +13,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -30,6 +31,7 @@ TAKEOVER_CLASS = 0x4347
 TICK_SECONDS = 0.2
 FREE_SECONDS = 0.3
 SWEEP_SECONDS = 3.0
+SWEPT_AT_ONCE = 200
 FILES_SECONDS = 600.0
 GRACE_SECONDS = 3.0
 """After our own connection was lost others may have lost theirs: so long they have to take their locks again."""
@@ -68,6 +70,7 @@ class Liveness:
         self._renewed = 0.0
         self._swept = 0.0
         self._files_swept = 0.0
+        self._swept_to: dict[str, int] = {}
         self._judges_from = 0.0
         self._failures = 0
         self.lease_ends = 0.0
@@ -216,18 +219,26 @@ class Liveness:
     def _sweep(self, connection: Connection) -> None:
         """What a crash between a batch's commit and what follows it has left behind; what came and went."""
         self._engine.serving.sweep(connection, self._engine.worker_id)
-        for tenant_id, job_id in connection.execute(sql.LEFT_BEHIND).fetchall():
-            self._engine.advancer.advance(tenant_id, job_id)
-        for tenant_id, job_id in connection.execute(sql.PATIENT).fetchall():
-            self._engine.advancer.advance(tenant_id, job_id)
+        for statement in (sql.LEFT_BEHIND, sql.PATIENT):
+            for tenant_id, job_id in self._next_of(connection, statement):
+                self._engine.advancer.advance(tenant_id, job_id)
         for tenant_id, item_id in connection.execute(sql.UNREPORTED).fetchall():
             self._engine.advancer.report(tenant_id, item_id)
         for statement in (sql.WAITS, sql.MISSED_EVENTS):
-            for tenant_id, job_id in connection.execute(statement).fetchall():
+            for tenant_id, job_id in self._next_of(connection, statement):
                 self._engine.advancer.begin_waits(tenant_id, job_id)
         for errand in errands.registered():
             for tenant_id, errand_id in connection.execute(errand.find).fetchall():
                 self._engine.advancer.errand(errand, tenant_id, errand_id)
+
+    def _next_of(self, connection: Connection, statement: str) -> Iterator[tuple[int, int]]:
+        """Some (tenant, job) a sweep, each time those after the last: what nothing can be done about yet, such as a
+        stage that waits for people, must not keep the sweep from what comes behind it."""
+        asked = {"after": self._swept_to.get(statement, 0), "some": SWEPT_AT_ONCE}
+        found = connection.execute(statement, asked).fetchall()
+        self._swept_to[statement] = found[-1][2] if len(found) == SWEPT_AT_ONCE else 0
+        for tenant_id, job_id, _ in found:
+            yield tenant_id, job_id
 
     def _leave(self) -> None:
         """Sign off: whatever we still hold goes back at once."""

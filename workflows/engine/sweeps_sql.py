@@ -48,16 +48,17 @@ FROM (SELECT id FROM due UNION ALL SELECT id FROM over) x WHERE w.id = x.id
 every item looked at that is not due yet."""
 
 WAITS = """
-SELECT tenant_id, job_id FROM workflows_expectation
-WHERE settled_at IS NULL AND begun_at IS NULL ORDER BY id LIMIT 200
+SELECT tenant_id, job_id, id FROM workflows_expectation
+WHERE id > %(after)s AND settled_at IS NULL AND begun_at IS NULL ORDER BY id LIMIT %(some)s
 """
 """Waits that were recorded, and whose process died before it journalled them and looked for their events."""
 
 MISSED_EVENTS = """
-SELECT e.tenant_id, e.job_id FROM workflows_externalevent x
+SELECT e.tenant_id, e.job_id, x.id FROM workflows_externalevent x
 JOIN workflows_expectation e ON e.tenant_id = x.tenant_id AND e.key = x.key AND e.settled_at IS NULL
   AND e.source IN ('', x.source)
-WHERE x.closed_at IS NULL AND e.key <> '' AND (e.due_at IS NULL OR x.received_at < e.due_at) ORDER BY x.id LIMIT 200
+WHERE x.id > %(after)s AND x.closed_at IS NULL AND e.key <> '' AND (e.due_at IS NULL OR x.received_at < e.due_at)
+ORDER BY x.id LIMIT %(some)s
 """
 """Events and waits that were committed in the same instant, so that neither saw the other."""
 
@@ -95,11 +96,11 @@ attempt back, as one more.
 """
 
 LEFT_BEHIND = f"""
-SELECT s.tenant_id, s.job_id FROM workflows_stage s JOIN workflows_job j ON j.id = s.job_id
-WHERE s.closed_at IS NULL AND s.kind <> 'machine' AND j.ended_at IS NULL
+SELECT s.tenant_id, s.job_id, s.id FROM workflows_stage s JOIN workflows_job j ON j.id = s.job_id
+WHERE s.id > %(after)s AND s.closed_at IS NULL AND s.kind <> 'machine' AND j.ended_at IS NULL
   AND NOT EXISTS (SELECT FROM workflows_workitem w
                   WHERE w.job_id = s.job_id AND w.stage_id = s.id AND w.state IN ({_OPEN}, {EXHAUSTED}, {REFUSED}))
-ORDER BY s.id LIMIT 200
+ORDER BY s.id LIMIT %(some)s
 """
 """Stages whose last item was saved, and whose process died before it moved the job on."""
 
@@ -117,8 +118,8 @@ SELECT tenant_id, id FROM stuck WHERE stage_id IN (SELECT id FROM short) ORDER B
 """Stopped items that need a person: of a stage that some are enough for only once there can no longer be enough."""
 
 PATIENT = """
-SELECT s.tenant_id, s.job_id FROM workflows_stage s JOIN workflows_job j ON j.id = s.job_id
-WHERE s.closed_at IS NULL AND s.kind <> 'machine' AND s.patience IS NOT NULL AND j.ended_at IS NULL
-ORDER BY s.id LIMIT 200
+SELECT s.tenant_id, s.job_id, s.id FROM workflows_stage s JOIN workflows_job j ON j.id = s.job_id
+WHERE s.id > %(after)s AND s.closed_at IS NULL AND s.kind <> 'machine' AND s.patience IS NOT NULL AND j.ended_at IS NULL
+ORDER BY s.id LIMIT %(some)s
 """
 """Open stages that may go on before each of their items has come to an end."""
