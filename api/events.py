@@ -11,10 +11,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from ninja import Router
 
+from access import signatures
 from access.doors import find_tenant
 from access.tenancy import reading
 from api.problems import BadRequest, NotSigned, TooLarge
-from workflows import signatures, sources, submissions
+from workflows import sources, submissions
 from workflows.actions.receive_event import InvalidEvent, receive_event
 from workflows.authoring import Problem
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from csp.constants import SELF
 
-from config import database
+from config import database, mail
 from config.secret import secret_key, signing_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "template_partials",
     "csp",
     "web",
+    "outbox",
     "workflows",
     "approvals",
     "dispatch",
@@ -139,6 +140,20 @@ COUNTERFOIL_INTERNAL_RECEIVERS = [
     if h.strip()
 ]
 """Receivers that may stand inside: hosts as their addresses name them, or networks (10.20.0.0/16)."""
+
+# --- telling people and systems outside -----------------------------------------------------------------------------
+COUNTERFOIL_URL = os.environ.get("COUNTERFOIL_URL", "http://127.0.0.1:8000").rstrip("/")
+"""Where people reach the console: what links in messages begin with."""
+COUNTERFOIL_OUTBOX_HOURS = float(os.environ.get("COUNTERFOIL_OUTBOX_HOURS", "72"))
+"""How long a message is tried before it is given up."""
+EMAIL_HOST = os.environ.get("COUNTERFOIL_EMAIL_HOST", "")
+EMAIL_USE_TLS, EMAIL_USE_SSL, EMAIL_PORT = mail.security(
+    os.environ.get("COUNTERFOIL_EMAIL_TLS", "starttls"), os.environ.get("COUNTERFOIL_EMAIL_PORT", "")
+)
+EMAIL_HOST_USER = os.environ.get("COUNTERFOIL_EMAIL_USER", "")
+COUNTERFOIL_EMAIL_PASSWORD_FILE = os.environ.get("COUNTERFOIL_EMAIL_PASSWORD_FILE", "")
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = os.environ.get("COUNTERFOIL_EMAIL_FROM", "counterfoil@localhost")
 
 # --- people -----------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "access.Person"

@@ -10,6 +10,7 @@ urlpatterns = [
     path("", include("api.urls")),
     path("t/<slug:slug>/approvals/", include("approvals.urls")),
     path("t/<slug:slug>/cases/", include("reconciliation.urls")),
+    path("t/<slug:slug>/notifications/", include("outbox.urls")),
     path("", include("console.urls")),
 ]
 handler400 = "api.problems.bad_request"

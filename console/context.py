@@ -13,6 +13,7 @@ from console.health import MAY_SEE_HEALTH
 from console.links import link
 from console.queries import counts
 from console.views.costs import MAY_SEE
+from outbox.views import READERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ def _more(request: HttpRequest, slug: str) -> list[Room]:
     rooms = [Room("Limits", link("limits", slug), "l")]
     if not roles.isdisjoint(MAY_SEE):
         rooms.append(Room("Cost", link("costs", slug), "c"))
+    if not roles.isdisjoint(READERS):
+        rooms.append(Room("Notifications", link("notifications", slug), "n"))
     if not roles.isdisjoint(MAY_SEE_HEALTH):
         rooms.append(Room("Health", link("health", slug), "e"))
     return _standing_in(request, rooms)

@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from access.addresses import AddressRefused, check_url
 from approvals.canonical import NotCanonical, write
 from approvals.rendering import CannotRender, FrozenRequest
-from dispatch.addresses import AddressRefused, check_url
 from dispatch.contracts import Action, Contract, KeyLocation
 from workflows.authoring import OperationDraft
 from workflows.authoring.values import check_decimals

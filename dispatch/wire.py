@@ -2,22 +2,22 @@
 
 HTTP/1.1 only, no kept connections, no redirects, no retries, nothing from the environment, every timeout named: each
 of these otherwise repeats, moves or answers a request without our knowing. The address is resolved once and checked
-(`addresses.py`), and the body is read raw up to a limit.
+(`access/outbound.py`), and the body is read raw up to a limit.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import httpcore
 import httpx
 
+from access.addresses import AddressRefused, check_url
+from access.outbound import Transport
 from approvals.rendering import LEFT_OUT
-from dispatch.addresses import AddressRefused, check_url, resolve
 from dispatch.contracts import Timeouts
 from dispatch.sent import Recorder, Written
 
@@ -61,35 +61,6 @@ class Exchange:
     written: Written | None = None
 
 
-class _CheckedBackend(httpcore.NetworkBackend):
-    """Connects to the address that was checked, while certificates are still checked against the name."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._real = httpcore.SyncBackend()
-        self._recorder = recorder
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        try:
-            address = resolve(host, port)
-        except OSError as unknown:
-            raise httpcore.ConnectError(f"the name {host} is not known: {unknown}") from unknown
-        stream = self._real.connect_tcp(address, port, timeout, local_address, socket_options)
-        return _Recorded(stream, self._recorder)
-
-    def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
-        raise AddressRefused("Receivers are reached over TCP.")
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError("the connection pool never retries, so it never sleeps")
-
-
 class _Recorded(httpcore.NetworkStream):
     """A connection that keeps what was written to it; under TLS what goes into it, not what comes out."""
 
@@ -117,26 +88,6 @@ class _Recorded(httpcore.NetworkStream):
         return self._real.get_extra_info(info)
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    # One a process: making one costs 26 ms.
-    return httpx.create_ssl_context(trust_env=False)
-
-
-class _Transport(httpx.HTTPTransport):
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__(verify=_certificates(), trust_env=False, retries=0)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=_certificates(),
-            max_connections=1,
-            max_keepalive_connections=0,
-            http1=True,
-            http2=False,
-            retries=0,
-            network_backend=_CheckedBackend(recorder),
-        )
-
-
 def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = None) -> Exchange:
     """Send once and say what was seen; never raises for what a network or a receiver can do.
 
@@ -148,7 +99,7 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
         check_url(request.url)
         with (
             httpx.Client(
-                transport=_Transport(recorder),
+                transport=Transport(lambda stream: _Recorded(stream, recorder)),
                 timeout=_timeout(timeouts),
                 follow_redirects=False,
                 trust_env=False,

@@ -7,12 +7,23 @@ class ReconciliationConfig(AppConfig):
     def ready(self) -> None:
         from access import database_objects
         from dispatch import deriving, opening
-        from reconciliation import answering, database, listening, redriving, replaying, reviewing, waiting
+        from reconciliation import (
+            answering,
+            database,
+            listening,
+            notifying,
+            redriving,
+            replaying,
+            reviewing,
+            undelivered,
+            waiting,
+        )
         from reconciliation.bulk import working
         from workflows import errands, hooks
         from workflows.replaying import comparing
         from workflows.states import ENDED, JobState
 
+        notifying.declare()
         comparing.compares("cases", replaying.compare)
         database_objects.register("reconciliation", database.statements)
         for event, hook in (
@@ -33,6 +44,7 @@ class ReconciliationConfig(AppConfig):
             ("operation.sent_differs", listening.sent_differs),
             ("operation.possible_duplicate", listening.possible_duplicate),
             ("outcome.contradicted", listening.contradicted),
+            ("message.undeliverable", listening.undeliverable),
             ("compensation.blocked", listening.compensation_blocked),
             ("compensation.resumed", answering.compensation_went_on),
             ("compensation.finished", answering.compensation_ended),
@@ -52,6 +64,7 @@ class ReconciliationConfig(AppConfig):
             hooks.on_state(state, answering.ended)
         hooks.on_state(JobState.CANCELLED, listening.cancelled)
         errands.register(working.ERRAND)
+        errands.register(undelivered.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)
         opening.objects_to_sending(redriving.why_not_send)
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)

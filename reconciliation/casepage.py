@@ -106,6 +106,7 @@ class CasePage:
     job_title: str
     job_state: str
     operation_id: int | None
+    message_id: int | None
     operation_label: str
     operation_key: str
     operation_state: str
@@ -170,6 +171,7 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         job_title=case.job.title,
         job_state=case.job.state,
         operation_id=operation.pk if operation else None,
+        message_id=case.message_id,
         operation_label=operation.label if operation else "",
         operation_key=operation.operation_key if operation else "",
         operation_state=operation.state if operation else "",

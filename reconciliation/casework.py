@@ -12,6 +12,8 @@ from datetime import datetime
 
 from access.roles import Actor
 from dispatch.models import Operation
+from outbox.models import Message
+from reconciliation import notifying
 from reconciliation.kinds import terms_of
 from reconciliation.locks import lock_case
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
@@ -32,6 +34,7 @@ class Question:
     source: str
     operation: Operation | None = None
     item: WorkItem | None = None
+    message: Message | None = None
 
 
 def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> Case:
@@ -47,6 +50,7 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         job=job,
         operation=question.operation,
         item=question.item,
+        message=question.message,
         title=question.title,
         detail=question.told,
         owner_role=terms.owner.value,
@@ -64,6 +68,7 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         "due_at": case.due_at.isoformat(),
     }
     journal.record(job=job, event="case.opened", actor=actor, evidence=evidence)
+    notifying.case_opened(job, case, now)
     return case
 
 

@@ -55,6 +55,7 @@ TABS: tuple[Tab, ...] = (
     ),
     Tab("effects", "Cancelled with effects", "mixed", (K.CANCELLED_WITH_EFFECT,)),
     Tab("undone", "Not undone", "exhausted", (K.NOT_UNDONE,)),
+    Tab("untold", "Not delivered", "exhausted", (K.UNDELIVERABLE,)),
 )
 
 

@@ -138,6 +138,14 @@ KINDS: dict[CaseKind, Terms] = {
         outcomes=tuple(how.value for how in Undone),
         outlives_the_job=True,
     ),
+    CaseKind.UNDELIVERABLE: Terms(
+        _hours(24),
+        (_V.RECORD_OUTCOME,),
+        owner=Role.ADMIN,
+        blocking=False,
+        outcomes=("they were told otherwise", "it was sent again and arrived", "they need not be told"),
+        outlives_the_job=True,
+    ),
 }
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dispatch.models import Operation
 from dispatch.proofs import MACHINE as SENDING
 from dispatch.states import OperationState
-from reconciliation import words
+from outbox.models import Message
+from reconciliation import undelivered, words
 from reconciliation.casework import Question, open_case
 from reconciliation.models import CaseKind
 from reconciliation.reviewing import operations_of
@@ -140,6 +141,16 @@ def contradicted(happened: Happened) -> None:
     title = words.contradicted(happened.job, operation, finding)
     told = f"{operation.label}, which was {words.FATES[operation.state]}: new evidence says {finding}."
     _open(happened, _question(happened, CaseKind.CONTRADICTED, title, operation, told=told))
+
+
+def undeliverable(happened: Happened) -> None:
+    """Somebody could not be told of something: asked about once for each recipient."""
+    message = Message.objects.get(pk=happened.evidence["message"])
+    if not undelivered.is_known(message):
+        title = words.undelivered(message.kind, str(happened.evidence["recipient"]))
+        told = f"{message.event} was given up after {words.times(message.attempts)}: {message.last_error}"
+        question = Question(CaseKind.UNDELIVERABLE, title, told, happened.actor.name, message=message)
+        _open(happened, question)
 
 
 def cancelled(happened: Happened) -> None:

@@ -12,6 +12,7 @@ from access.models import Person
 from access.roles import Role
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 from dispatch.models import Operation
+from outbox.models import Message
 from workflows.models import Job, WorkItem
 
 
@@ -37,6 +38,7 @@ class CaseKind(models.TextChoices):
     KEY_MISMATCH = "key mismatch"
     NOT_UNDONE = "not undone"
     SENT_DIFFERS = "sent differs"
+    UNDELIVERABLE = "undeliverable event"
 
 
 class Case(TenantModel):
@@ -61,6 +63,7 @@ class Case(TenantModel):
     job = TenantForeignKey(Job)
     operation = TenantForeignKey(Operation, null=True, blank=True)
     item = TenantForeignKey(WorkItem, null=True, blank=True)
+    message = TenantForeignKey(Message, null=True, blank=True)
     title = models.CharField(max_length=300)
     detail = models.TextField(default="", blank=True)
     owner_role = models.CharField(max_length=20, default=Role.OPERATOR.value)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from access.models import Tenant
 from dispatch.models import Operation
 from dispatch.states import OperationState
+from outbox.models import MessageKind
 from workflows.models import Job, StageKind, WorkItem
 
 _LONGEST = 300
@@ -28,6 +29,11 @@ def step_name(item: WorkItem) -> str:
 def times(count: int) -> str:
     """Once, twice, 3 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def undelivered(kind: str, recipient: str) -> str:
+    way = "by e-mail" if kind == MessageKind.EMAIL else "by webhook"
+    return _short(f"{recipient} cannot be told {way} of what happens")
 
 
 def exhausted(item: WorkItem) -> str:

@@ -6,8 +6,8 @@ import logging
 from datetime import datetime
 
 from access.secrets import References, SecretMissing
+from access.signatures import SHORTEST_SECRET, is_secret
 from workflows.models import EventSource
-from workflows.signatures import SHORTEST_SECRET, is_secret
 
 log = logging.getLogger(__name__)
 SECRETS = References("EVENTS")

@@ -12,11 +12,11 @@ from django.db.models import Max
 from pydantic import ValidationError
 
 from access import authority, tenant_journal
+from access.addresses import AddressRefused, check_url
 from access.refusals import Conflict, Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import acting
 from dispatch.actions.prepare import ring_open
-from dispatch.addresses import AddressRefused, check_url
 from dispatch.contracts import Contract
 from dispatch.locks import lock_receiver
 from dispatch.models import Operation, Receiver, ReceiverContract

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from access import authority
+from access.addresses import AddressRefused, check_url
 from access.refusals import Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import reading
@@ -14,7 +15,6 @@ from approvals.facts import in_force
 from approvals.policies import BadPolicy, write_policy
 from approvals.ruleset import RuleSet
 from dispatch.actions.receivers import write_contract, write_receiver
-from dispatch.addresses import AddressRefused, check_url
 from dispatch.models import Receiver
 from dispatch.rendering import latest_contract
 from dispatch.terms import ReceiverTerms, Terms

@@ -169,7 +169,7 @@ def test_a_name_that_moves_inside_after_it_was_saved_is_refused_at_connect_time(
 
 
 def test_internal_receivers_are_allowed_by_host_or_network(settings: Any) -> None:
-    from dispatch.addresses import AddressRefused, check_url, resolve
+    from access.addresses import AddressRefused, check_url, resolve
 
     settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["10.20.0.0/16"]
     assert resolve("10.20.3.4", 80) == "10.20.3.4"

@@ -81,7 +81,7 @@ def test_every_outcome_of_an_attempt_and_kind_of_case_is_named() -> None:
 
 def test_every_environment_variable_is_described_and_no_other() -> None:
     families = {name for name in first_column("docs/settings.md") if name.endswith("…")}
-    assert families == {"COUNTERFOIL_RECEIVER_…", "COUNTERFOIL_EVENTS_…"}
+    assert families == {"COUNTERFOIL_RECEIVER_…", "COUNTERFOIL_EVENTS_…", "COUNTERFOIL_WEBHOOK_…"}
     assert first_column("docs/settings.md") - families == set(scanning.variables())
 
 

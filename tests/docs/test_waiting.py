@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from access.secrets import References
+from access.signatures import is_signed
 from api import events
 from tests.docs.generated import ROOT
 from workflows.actions.event_sources import LONGEST_GRACE
 from workflows.authoring import Workflow
 from workflows.authoring.waits import ANSWERING, LONGEST_KEY, LONGEST_QUESTION, Woken
 from workflows.expectations import JOURNALLED_MISFITS
-from workflows.signatures import is_signed
 
 PAGE = (ROOT / "docs" / "waiting.md").read_text("utf-8")
 

@@ -9,10 +9,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from outbox.dispatcher.dispatcher import Dispatcher
+from workflows import clock
 from workflows.costs.counting import Bookkeeper
 from workflows.engine.advancer import Advancer
 from workflows.engine.committer import Committer
+from workflows.engine.connections import connect
 from workflows.engine.liveness import Liveness
 from workflows.engine.pool import Pool
 from workflows.engine.serving import Serving
@@ -36,6 +40,12 @@ class Engine:
         self.committer = Committer(self)
         self.advancer = Advancer(self)
         self.pool = Pool(self)
+        self.outbox = Dispatcher(
+            name=self.name,
+            connect=partial(connect, "outbox"),
+            clock=clock.now,
+            stopping=lambda: self.stopping,
+        )
         self._liveness = Liveness(self)
         self._stop = threading.Event()
         self._stop_by = float("inf")
@@ -50,6 +60,7 @@ class Engine:
         self._committer_thread = self._thread("committer", self.committer.run)
         self._thread("liveness", self._liveness.run)
         self._thread("advancer", self.advancer.run)
+        self._thread("outbox", self.outbox.run)
         self._thread("bookkeeper", Bookkeeper(self._stop.is_set, self._stop.wait).run)
         for thread in self._threads:
             thread.start()
@@ -67,6 +78,7 @@ class Engine:
             self.signs_off = sign_off
             self._stop.set()
             self.committer.wake()
+            self.outbox.wake()
 
     def join(self) -> None:
         """Wait until a stop is complete."""

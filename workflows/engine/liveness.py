@@ -129,6 +129,7 @@ class Liveness:
         connection = self._connected()
         for _ in connection.notifies(timeout=self._until_next_look(), stop_after=1):
             self._engine.committer.wake()
+            self._engine.outbox.wake()
         now = time.monotonic()
         if now - self._renewed > self._engine.lease_seconds / 3:
             self._renew(connection, now)

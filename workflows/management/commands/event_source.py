@@ -9,11 +9,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from access import signatures
 from access.doors import find_tenant
 from access.models import Person, Tenant
 from access.refusals import Refused
 from access.tenancy import reading
-from workflows import signatures, sources
+from workflows import sources
 from workflows.actions.event_sources import add_source, end_source, rotate_source
 from workflows.models import EventSource
 

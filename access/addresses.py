@@ -1,8 +1,8 @@
-"""Which addresses a receiver may have: checked when it is saved, and again for the address that is connected to.
+"""Which addresses may be outside: checked when one is saved, and again for the address that is connected to.
 
 A name is resolved once, and that very address is connected to, so that a second answer of the name server cannot move
-the request inside. COUNTERFOIL_INTERNAL_RECEIVERS lists what may be inside all the same: hosts as they stand in the
-address ("127.0.0.1", "erp.internal"), or networks ("10.20.0.0/16").
+the request inside. COUNTERFOIL_INTERNAL_RECEIVERS lists the receivers and endpoints that may be inside all the same:
+hosts as they stand in the address ("127.0.0.1", "erp.internal"), or networks ("10.20.0.0/16").
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AddressRefused(Exception):
 
 
 def check_url(url: str) -> SplitResult:
-    """The parts of a receiver's address, or AddressRefused. Asks no name server."""
+    """The parts of an address, or AddressRefused. Asks no name server."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -1,0 +1,108 @@
+"""Connections to the outside: to a checked address only, with nothing kept, repeated, redirected or taken from the
+environment.
+
+A name is resolved once and that very address is connected to, while certificates are still checked against the name.
+Each connection is wrapped in what the caller wants to see, or to allow, of it.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import httpcore
+import httpx
+
+from access.addresses import AddressRefused, resolve
+
+Wrap = Callable[[httpcore.NetworkStream], httpcore.NetworkStream]
+
+
+class Transport(httpx.HTTPTransport):
+    """HTTP/1.1 over one connection of its own, to an address that has passed the check."""
+
+    def __init__(self, wrap: Wrap) -> None:
+        super().__init__(verify=_certificates(), trust_env=False, retries=0)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=_certificates(),
+            max_connections=1,
+            max_keepalive_connections=0,
+            http1=True,
+            http2=False,
+            retries=0,
+            network_backend=_CheckedBackend(wrap),
+        )
+
+
+def ends_within(seconds: float) -> Wrap:
+    """For the whole exchange, from now on: a peer that sends a byte now and then cannot hold it open."""
+    until = time.monotonic() + seconds
+    return lambda stream: _Until(stream, until)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    # One a process: making one costs 26 ms.
+    return httpx.create_ssl_context(trust_env=False)
+
+
+class _CheckedBackend(httpcore.NetworkBackend):
+    """Connects to the address that was checked."""
+
+    def __init__(self, wrap: Wrap) -> None:
+        self._real = httpcore.SyncBackend()
+        self._wrap = wrap
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        try:
+            address = resolve(host, port)
+        except OSError as unknown:
+            raise httpcore.ConnectError(f"the name {host} is not known: {unknown}") from unknown
+        return self._wrap(self._real.connect_tcp(address, port, timeout, local_address, socket_options))
+
+    def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
+        raise AddressRefused("What is outside is reached over TCP.")
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("the connection pool never retries, so it never sleeps")
+
+
+class _Until(httpcore.NetworkStream):
+    """A stream whose every wait ends at the latest when the whole exchange must."""
+
+    def __init__(self, stream: httpcore.NetworkStream, until: float) -> None:
+        self._stream = stream
+        self._until = until
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._left(timeout))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Until(self._stream.start_tls(ssl_context, server_hostname, self._left(timeout)), self._until)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+    def _left(self, timeout: float | None) -> float:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the whole exchange took too long")
+        return left if timeout is None else min(timeout, left)
