@@ -2,10 +2,12 @@
 
 from django.urls import URLPattern, path
 
-from approvals import views
+from approvals import looking_back, views
 
 urlpatterns: list[URLPattern] = [
     path("", views.approvals, name="approvals"),
+    path("mine/", looking_back.mine, name="approval-mine"),
+    path("figures/", looking_back.figures, name="approval-figures"),
     path("<int:proposal_id>/", views.approval, name="approval"),
     path("<int:proposal_id>/signed.json", views.signed, name="approval-signed"),
     path("<int:proposal_id>/decision/", views.decision, name="decision"),
