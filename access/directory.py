@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import connection
-
 from access.roles import Role
+from access.statements import execute
 from access.tenancy import require_scope
 
 
@@ -55,17 +54,15 @@ class Directory:
 
 def directory(at: datetime | None = None) -> Directory:
     """The scope's tenant at a moment; without one, at the database's own time now."""
-    with connection.cursor() as cursor:
-        cursor.execute(_MEMBERS, {"tenant": require_scope(), "at": at})
-        members = {
-            row[0]: Member(row[0], row[1], frozenset(map(Role, row[2])), frozenset(row[3]), row[4])
-            for row in cursor.fetchall()
-        }
-        cursor.execute(_LENT, {"tenant": require_scope(), "at": at})
-        lent = tuple(
-            Lent(row[0], row[1], row[2], frozenset(row[3].split("\n")) - {""}, row[4], row[5], row[6])
-            for row in cursor.fetchall()
-        )
+    asked = {"tenant": require_scope(), "at": at}
+    members = {
+        row[0]: Member(row[0], row[1], frozenset(map(Role, row[2])), frozenset(row[3]), row[4])
+        for row in execute(_MEMBERS, asked).fetchall()
+    }
+    lent = tuple(
+        Lent(row[0], row[1], row[2], frozenset(row[3].split("\n")) - {""}, row[4], row[5], row[6])
+        for row in execute(_LENT, asked).fetchall()
+    )
     return Directory(members, tuple(one for one in lent if {one.giver_id, one.taker_id} <= members.keys()))
 
 

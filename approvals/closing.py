@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from access.statements import Update
 from approvals.locks import database_clock
 from approvals.models import Closing, Decision, DecisionVoid, Proposal
 from approvals.sums import release
@@ -22,13 +23,14 @@ HOW = {
 
 def close(proposal: Proposal, closing: Closing, why: str, now: datetime) -> None:
     """Close an open, locked proposal."""
-    changed = Proposal.objects.filter(pk=proposal.pk, closed_at__isnull=True).update(
-        closed_at=now, closing=closing.value, closing_reason=why[:1000]
-    )
+    changed = _CLOSE(proposal.pk, closed_at=now, closing=closing.value, closing_reason=why[:1000])
     assert changed == 1, "a proposal is closed once"
     proposal.closed_at, proposal.closing, proposal.closing_reason = now, closing.value, why[:1000]
     if closing is not Closing.SENT:
         release(proposal.pk, closing.value, now)
+
+
+_CLOSE = Update(lambda proposal: Proposal.objects.filter(pk=proposal, closed_at__isnull=True))
 
 
 def void(decisions: list[Decision], why: str, by: str, now: datetime) -> None:

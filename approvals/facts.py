@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from access.directory import directory
+from access.statements import Select, Values
 from approvals.models import Decision, DecisionVoid, Escalated, Policy, Proposal
 from approvals.rules import Facts
 from approvals.ruleset import RuleSet
@@ -29,7 +31,7 @@ CONTRIBUTING = (
 
 def in_force(name: str) -> Policy | None:
     """The highest revision of a policy in the scope's tenant."""
-    return Policy.objects.filter(name=name).order_by("-revision").first()
+    return _IN_FORCE.first([name])
 
 
 def facts_of(proposal: Proposal) -> Facts:
@@ -68,15 +70,12 @@ def facts_for(proposals: Sequence[Proposal], instead: RuleSet | None = None) -> 
 
 
 def _current_rules(names: set[str]) -> dict[str, RuleSet]:
-    query = Policy.objects.filter(name__in=names).order_by("name", "-revision").distinct("name")
-    return {p.name: p.ruleset for p in query}
+    return {p.name: p.ruleset for p in _IN_FORCE.all(list(names))}
 
 
 def _live_decisions(proposals: Sequence[Proposal]) -> dict[int, list[Decision]]:
-    voids = DecisionVoid.objects.filter(decision=OuterRef("pk"))
-    query = Decision.objects.filter(~Exists(voids), proposal__in=[p.pk for p in proposals])
     found: dict[int, list[Decision]] = defaultdict(list)
-    for decision in query.select_related("person").order_by("decided_at", "pk"):
+    for decision in _LIVE.all([p.pk for p in proposals]):
         found[decision.proposal_id].append(decision)
     return found
 
@@ -94,8 +93,25 @@ def _escalated(
 
 def _contributors(job_ids: set[int]) -> dict[int, set[int]]:
     """Everybody who started, corrected or asked again, from the jobs' own journals."""
-    rows = JournalEntry.objects.filter(job__in=job_ids, event__in=CONTRIBUTING, actor_id__gt=0)
     found: dict[int, set[int]] = defaultdict(set)
-    for job_id, actor_id in rows.values_list("job_id", "actor_id"):
+    for job_id, actor_id in _CONTRIBUTED.all(list(job_ids)):
         found[job_id].add(actor_id)
     return found
+
+
+def _live(proposals: Any) -> QuerySet[Decision]:
+    voids = DecisionVoid.objects.filter(decision=OuterRef("pk"))
+    rows = Decision.objects.filter(~Exists(voids), proposal__pk__among=proposals)
+    return rows.select_related("person").order_by("decided_at", "pk")
+
+
+def _contributed(jobs: Any) -> QuerySet[JournalEntry, tuple[Any, ...]]:
+    rows = JournalEntry.objects.filter(job__pk__among=jobs, event__in=CONTRIBUTING, actor_id__gt=0)
+    return rows.values_list("job_id", "actor_id")
+
+
+_IN_FORCE = Select(
+    lambda names: Policy.objects.filter(name__among=names).order_by("name", "-revision").distinct("name")
+)
+_LIVE = Select(_live)
+_CONTRIBUTED = Values(_contributed)

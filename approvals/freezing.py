@@ -11,10 +11,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import QuerySet
 
 from access.models import Person
 from access.roles import WORKER
+from access.statements import Update, Values, insert
 from approvals import canonical, document, rendering, sums
 from approvals.drafts import NotFrozen, read_draft
 from approvals.facts import facts_of, in_force
@@ -91,7 +92,7 @@ def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
 
 
 def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
-    Proposal.objects.filter(pk=proposal.pk).update(approved_at=now)
+    _SET(proposal.pk, approved_at=now)
     proposal.approved_at = now
     if policy.ruleset.sums:
         sums.reserve(proposal, amounts_of(proposal), now)
@@ -151,12 +152,13 @@ def _waivable(draft: ProposalDraft, policy: Policy, now: datetime) -> None:
 
 
 def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> document.Frame:
-    last = Proposal.objects.filter(job=job).aggregate(last=Max("number"))["last"]
+    last = _LAST_NUMBER.first(job.pk)
+    ((initiator,),) = _USERNAME.all(job.submitted_by_id)
     return document.Frame(
         job=job,
-        number=(last or 0) + 1,
+        number=(last[0] if last else 0) + 1,
         workflow_title=workflow.title or workflow.name,
-        initiator=Person.objects.values_list("username", flat=True).get(pk=job.submitted_by_id),
+        initiator=initiator,
         policy=policy,
         quorum=policy.ruleset.quorum,
         frozen_at=now,
@@ -167,57 +169,76 @@ def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> docum
 
 def _insert(job: Job, plan: _Plan) -> Proposal:
     frame, draft = plan.frame, plan.draft
-    proposal = Proposal.objects.create(
-        tenant_id=job.tenant_id,
-        job=job,
-        number=frame.number,
-        title=draft.title,
-        recipient=draft.recipient,
-        document=plan.text,
-        digest=canonical.sha256(plan.text),
-        policy=frame.policy,
-        quorum=frame.quorum,
-        amount=draft.amount,
-        currency=draft.currency or "",
-        amount_label=draft.amount_label,
-        amounts=canonical.write(document.compared_amounts(draft)),
-        initiator_id=job.submitted_by_id,
-        frozen_at=frame.frozen_at,
-        expires_at=frame.expires_at,
-    )
-    ProposedOperation.objects.bulk_create(
-        ProposedOperation(
+    proposal = insert(
+        Proposal(
             tenant_id=job.tenant_id,
-            proposal=proposal,
-            ordinal=ordinal,
-            independent=one.independent,
-            operation_key=request.operation_key,
-            receiver=request.receiver,
-            contract_version=request.contract_version,
-            account=request.account,
-            record=request.record,
-            title=request.title,
-            method=request.method,
-            target=request.target,
-            headers=canonical.write(dict(request.headers)),
-            body=request.body,
-            body_digest=canonical.sha256(request.body),
+            job=job,
+            number=frame.number,
+            title=draft.title,
+            recipient=draft.recipient,
+            document=plan.text,
+            digest=canonical.sha256(plan.text),
+            policy=frame.policy,
+            quorum=frame.quorum,
+            amount=draft.amount,
+            currency=draft.currency or "",
+            amount_label=draft.amount_label,
+            amounts=canonical.write(document.compared_amounts(draft)),
+            initiator_id=job.submitted_by_id,
+            frozen_at=frame.frozen_at,
+            expires_at=frame.expires_at,
         )
-        for ordinal, (one, request) in enumerate(zip(draft.operations, plan.requests, strict=True), start=1)
     )
+    for ordinal, (one, request) in enumerate(zip(draft.operations, plan.requests, strict=True), start=1):
+        insert(
+            ProposedOperation(
+                tenant_id=job.tenant_id,
+                proposal=proposal,
+                ordinal=ordinal,
+                independent=one.independent,
+                operation_key=request.operation_key,
+                receiver=request.receiver,
+                contract_version=request.contract_version,
+                account=request.account,
+                record=request.record,
+                title=request.title,
+                method=request.method,
+                target=request.target,
+                headers=canonical.write(dict(request.headers)),
+                body=request.body,
+                body_digest=canonical.sha256(request.body),
+            )
+        )
     return proposal
 
 
 def proposed_draft(job: Job) -> tuple[str, str] | None:
     """The saved draft of a job's propose stage and its digest, in its newest version; None before there is one."""
-    saved = Checkpoint.objects.filter(item__job=job, item__stage__kind=StageKind.PROPOSE)
-    row = saved.order_by("-version", "-pk").values_list("output", "digest").first()
+    row = _DRAFT.first(job.pk)
     return None if row is None else (row[0], row[1])
 
 
 def _checkpoint_digests(job: Job) -> dict[str, str]:
     """By stage: the digest over its checkpoints; for the propose stage, which is just closing, its one checkpoint's."""
-    stages = Stage.objects.filter(job=job).exclude(kind__in=NOT_STEPS).exclude(digest="")
-    found = dict(stages.order_by("ordinal").values_list("name", "digest"))
+    found: dict[str, str] = dict(_DIGESTS.all(job.pk))
     saved = proposed_draft(job)
     return found if saved is None else {**found, "draft": saved[1]}
+
+
+def _saved_drafts(job: Any) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    saved = Checkpoint.objects.filter(item__job=job, item__stage__kind=StageKind.PROPOSE)
+    return saved.order_by("-version", "-pk").values_list("output", "digest")[:1]
+
+
+def _digests(job: Any) -> QuerySet[Stage, tuple[Any, ...]]:
+    stages = Stage.objects.filter(job=job).exclude(kind__in=NOT_STEPS).exclude(digest="")
+    return stages.order_by("ordinal").values_list("name", "digest")
+
+
+_SET = Update(lambda proposal: Proposal.objects.filter(pk=proposal))
+_LAST_NUMBER = Values(
+    lambda job: Proposal.objects.filter(job=job).order_by("-number").values_list("number")[:1]
+)
+_USERNAME = Values(lambda person: Person.objects.filter(pk=person).values_list("username"))
+_DRAFT = Values(_saved_drafts)
+_DIGESTS = Values(_digests)

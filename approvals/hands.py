@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from access.statements import Select
 from workflows.models import Job, JournalEntry
 
 NAMED = 50
@@ -15,8 +16,8 @@ _EVENTS = {"item.corrected": "corrected", "item.skipped": "left out", "question.
 
 def hands_on(job: Job) -> dict[str, Any]:
     """How many corrections, items left out and answers there were, and the latest of them by name. Two queries."""
+    latest = _LATEST.all(job.pk)
     entries = JournalEntry.objects.filter(job=job, event__in=_EVENTS)
-    latest = list(entries.order_by("-sequence")[:NAMED])
     return {"count": entries.count() if latest else 0, "latest": [_hand(entry) for entry in latest]}
 
 
@@ -30,3 +31,8 @@ def _hand(entry: JournalEntry) -> dict[str, Any]:
         "reason": str(told.get("reason", ""))[:1000],
         "sequence": entry.sequence,
     }
+
+
+_LATEST = Select(
+    lambda job: JournalEntry.objects.filter(job=job, event__in=_EVENTS).order_by("-sequence")[:NAMED]
+)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db import connection
-
 from access.refusals import NotFound
+from access.statements import Select, Values, execute
 from approvals.models import Proposal
 from workflows.locks import lock_items, lock_job
 from workflows.models import Job, WorkItem
@@ -33,8 +32,7 @@ def lock_open_items(job: Job) -> None:
 
 def lock_proposal(proposal_id: int) -> Proposal:
     """The proposal's row, fresh and locked (NO KEY UPDATE). The caller holds its job's lock."""
-    query = Proposal.objects.select_for_update(no_key=True, of=("self",)).select_related("policy", "job")
-    proposal = query.filter(pk=proposal_id).first()
+    proposal = _PROPOSAL.first(proposal_id)
     if proposal is None:
         raise NoSuchProposal(f"There is no proposal {proposal_id} here.")
     return proposal
@@ -48,15 +46,23 @@ def lock_job_and_proposal(proposal_id: int) -> tuple[Job, Proposal]:
 
 def lock_open_proposal(job: Job) -> Proposal | None:
     """The open proposal of a locked job, or None."""
-    proposal_id = (
-        Proposal.objects.filter(job=job, closed_at__isnull=True).values_list("pk", flat=True).first()
-    )
-    return None if proposal_id is None else lock_proposal(proposal_id)
+    found = _OPEN.first(job.pk)
+    return None if found is None else lock_proposal(found[0])
 
 
 def database_clock() -> datetime:
     """The database's time at this moment, not at the transaction's start."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        at: datetime = cursor.fetchone()[0]
+    at: datetime = execute("SELECT clock_timestamp()", []).fetchone()[0]
     return at
+
+
+_PROPOSAL = Select(
+    lambda proposal: (
+        Proposal.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("policy", "job")
+        .filter(pk=proposal)
+    )
+)
+_OPEN = Values(
+    lambda job: Proposal.objects.filter(job=job, closed_at__isnull=True).order_by("pk").values_list("pk")[:1]
+)

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from access.directory import Member
 from access.roles import WORKER, Role
+from access.statements import Select
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
 from approvals.facts import facts_of
@@ -128,10 +129,8 @@ def mark_sent(proposal: Proposal, now: datetime) -> None:
 
 def _digest(facts: Facts, only: int | None) -> CheckResult:
     proposal = facts.proposal
-    operations = ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal")
-    if only is not None:
-        operations = operations.filter(pk=only)
-    wrong = disagreements(proposal, list(operations), among=only is not None)
+    operations = _PROPOSED.all(proposal.pk) if only is None else _ONLY.all(proposal.pk, only)
+    wrong = disagreements(proposal, operations, among=only is not None)
     if wrong:
         return CheckResult("Digest", False, f"Digest mismatch: {'; '.join(wrong)}.", Effect.VOID)
     strangers = tuple(d.pk for d in facts.approvals if d.digest != proposal.digest)
@@ -139,6 +138,10 @@ def _digest(facts: Facts, only: int | None) -> CheckResult:
         sentence = "An approval is about another digest."
         return CheckResult("Digest", False, sentence, Effect.BACK_TO_APPROVAL, strangers)
     return CheckResult("Digest", True, "The stored bytes are the ones that the digest was made of.")
+
+
+_PROPOSED = Select(lambda proposal: ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal"))
+_ONLY = Select(lambda proposal, only: ProposedOperation.objects.filter(proposal=proposal, pk=only))
 
 
 def _expiry(proposal: Proposal) -> CheckResult:

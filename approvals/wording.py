@@ -6,6 +6,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from access.models import Tenant
+from access.statements import Values
 
 
 def clock(at: datetime, tenant_id: int) -> str:
@@ -24,5 +25,8 @@ def count(number: int, one: str, many: str) -> str:
 
 
 def _local(at: datetime, tenant_id: int) -> datetime:
-    zone = Tenant.objects.values_list("time_zone", flat=True).get(pk=tenant_id)
+    ((zone,),) = _ZONE.all(tenant_id)
     return at.astimezone(ZoneInfo(zone))
+
+
+_ZONE = Values(lambda tenant: Tenant.objects.filter(pk=tenant).values_list("time_zone"))

@@ -13,6 +13,7 @@ from typing import Any
 from django.db.models import QuerySet, Subquery
 
 from access.roles import Actor
+from access.statements import Values
 from dispatch import locks
 from dispatch.joining import Derived, Standing, derive
 from dispatch.models import Operation
@@ -69,12 +70,14 @@ def _move_job(job: Job, actor: Actor, now: datetime) -> None:
 
 def _standings(job: Job) -> list[Standing]:
     """How the job's operations stand, each way once: a set of hundreds is looked at after each of its sends."""
-    stands = current(job).order_by().values_list("state", "next_step").distinct()
-    return [Standing(state, step) for state, step in stands]
+    return [Standing(state, step) for state, step in _STANDINGS.all(job.pk)]
 
 
-def current(job: Job) -> QuerySet[Operation]:
-    """The operations of the job's latest proposal that has any, in order; the query of `current_operations`."""
+def current(job: Job | Any) -> QuerySet[Operation]:
+    """The operations of the job's latest proposal that has any, in order; the query of `current_operations`.
+
+    Of a job, its id, or the slot of a statement that is made once.
+    """
     mine = Operation.objects.filter(job=job)
     latest = mine.order_by("-proposed__proposal_id").values("proposed__proposal_id")[:1]
     return mine.filter(proposed__proposal_id=Subquery(latest)).order_by("ordinal")
@@ -106,3 +109,6 @@ def _evidence(operations: Sequence[Operation], derived: Derived, *, cancelled: b
     if derived.state is JobState.NEEDS_RECONCILIATION:
         evidence["cause"] = derived.event.removeprefix("outcome.")
     return evidence
+
+
+_STANDINGS = Values(lambda job: current(job).order_by().values_list("state", "next_step").distinct())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db import connection
 from django.db.models import QuerySet
 
 from access.refusals import NotFound
+from access.statements import Select, Values, execute
 from dispatch.models import Operation, Receiver, Submission
 from workflows.locks import lock_job
 from workflows.models import Job
@@ -23,15 +23,15 @@ class NoSuchReceiver(NotFound):
 
 def job_of(operation_id: int) -> int:
     """The job of an operation, read without a lock: it never changes. Raises NoSuchOperation."""
-    job_id = Operation.objects.filter(pk=operation_id).values_list("job_id", flat=True).first()
-    if job_id is None:
+    found = _JOB_OF.first(operation_id)
+    if found is None:
         raise NoSuchOperation(f"There is no operation {operation_id} here.")
-    return int(job_id)
+    return int(found[0])
 
 
 def lock_operations(job: Job) -> list[Operation]:
     """Every operation of a locked job, fresh and locked, in the order of their ids. For what changes many of them."""
-    return list(_operations().filter(job=job).order_by("pk"))
+    return _ALL.all(job.pk)
 
 
 def lock_operation(job: Job, operation_id: int) -> Operation:
@@ -39,7 +39,7 @@ def lock_operation(job: Job, operation_id: int) -> Operation:
 
     Raises NoSuchOperation.
     """
-    operation = _operations().filter(job=job, pk=operation_id).first()
+    operation = _ONE.first(job.pk, operation_id)
     if operation is None:
         raise NoSuchOperation(f"There is no operation {operation_id} here.")
     return operation
@@ -58,13 +58,13 @@ def _operations() -> QuerySet[Operation]:
 
 def lock_open_submission(operation: Operation) -> Submission | None:
     """The operation's open submission, fresh and locked, or None. A mark that is being set is waited for."""
-    query = Submission.objects.select_for_update(no_key=True, of=("self",))
-    return query.filter(operation=operation, closed_at__isnull=True).order_by("pk").first()
+    return _OPEN_SUBMISSION.first(operation.pk)
 
 
 def lock_submission(submission_id: int) -> Submission:
     """One submission, fresh and locked. The caller holds its operation's lock."""
-    return Submission.objects.select_for_update(no_key=True, of=("self",)).get(pk=submission_id)
+    (submission,) = _SUBMISSION.all(submission_id)
+    return submission
 
 
 def lock_receiver(receiver_id: int) -> Receiver:
@@ -78,7 +78,18 @@ def lock_receiver(receiver_id: int) -> Receiver:
 
 def database_clock() -> datetime:
     """The database's time at this moment, not at the transaction's start."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        at: datetime = cursor.fetchone()[0]
+    at: datetime = execute("SELECT clock_timestamp()", []).fetchone()[0]
     return at
+
+
+def _submissions() -> QuerySet[Submission]:
+    return Submission.objects.select_for_update(no_key=True, of=("self",)).order_by("pk")
+
+
+_JOB_OF = Values(lambda operation: Operation.objects.filter(pk=operation).values_list("job_id"))
+_ALL = Select(lambda job: _operations().filter(job=job).order_by("pk"))
+_ONE = Select(lambda job, operation: _operations().filter(job=job, pk=operation))
+_OPEN_SUBMISSION = Select(
+    lambda operation: _submissions().filter(operation=operation, closed_at__isnull=True)[:1]
+)
+_SUBMISSION = Select(lambda submission: _submissions().filter(pk=submission))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError, connection
 
+from access.statements import execute
 from access.tenancy import acting
 from dispatch.wire import NotBegun
 from workflows.states import ItemState
@@ -65,9 +66,7 @@ def _commit_mark(sender: Sender) -> None:
 
 
 def _update(sender: Sender) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(_MARK, _parameters(sender))
-        return bool(cursor.rowcount == 1)
+    return bool(execute(_MARK, _parameters(sender)).rowcount == 1)
 
 
 def _is_marked_by(sender: Sender) -> bool:

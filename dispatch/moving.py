@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from access.roles import Actor
+from access.statements import Update, insert
 from dispatch.models import Observation, Operation
 from dispatch.states import SETTLED, NextStep, OperationState
 from workflows import journal
@@ -27,7 +28,7 @@ def move(operation: Operation, to: OperationState, now: datetime, **columns: Any
         "version": operation.version + (1 if moves else 0),
         "settled_at": (operation.settled_at or now) if settled else None,
     }
-    changed = Operation.objects.filter(pk=operation.pk, version=operation.version).update(**values)
+    changed = _SET(operation.pk, operation.version, **values)
     if changed != 1:
         raise OperationMoved(f"{operation.label} is no longer in version {operation.version}.")
     for name, value in values.items():
@@ -37,7 +38,7 @@ def move(operation: Operation, to: OperationState, now: datetime, **columns: Any
 def plan(operation: Operation, step: NextStep, at: datetime | None, **columns: Any) -> None:
     """Say what comes next without moving the state."""
     values = {**columns, "next_step": step.value, "next_step_at": at}
-    Operation.objects.filter(pk=operation.pk, version=operation.version).update(**values)
+    _SET(operation.pk, operation.version, **values)
     for name, value in values.items():
         setattr(operation, name, value)
 
@@ -57,18 +58,20 @@ def observe(
 ) -> Observation:
     """Keep something that was seen, and journal it as a digest: `operation.observed`."""
     digest = hashlib.sha256(detail.encode()).hexdigest() if detail else ""
-    row = Observation.objects.create(
-        tenant_id=operation.tenant_id,
-        operation=operation,
-        kind=kind,
-        finding=finding,
-        proves=proves,
-        summary=summary[:500],
-        detail=detail[:100_000].replace("\x00", "\N{REPLACEMENT CHARACTER}"),
-        digest=digest,
-        receipt_id=receipt_id[:200],
-        seen_by=actor.name,
-        seen_at=now,
+    row = insert(
+        Observation(
+            tenant_id=operation.tenant_id,
+            operation=operation,
+            kind=kind,
+            finding=finding,
+            proves=proves,
+            summary=summary[:500],
+            detail=detail[:100_000].replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+            digest=digest,
+            receipt_id=receipt_id[:200],
+            seen_by=actor.name,
+            seen_at=now,
+        )
     )
     journal.record(
         job=job,
@@ -84,3 +87,6 @@ def observe(
         },
     )
     return row
+
+
+_SET = Update(lambda operation, version: Operation.objects.filter(pk=operation, version=version))

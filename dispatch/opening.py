@@ -6,23 +6,21 @@ asks only for equal bytes, the window, hard policy and no cancel, since its firs
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import IntegrityError, connection, transaction
-from django.db.models import Max
+from django.db import IntegrityError
 
 from access.roles import Actor, ActorKind
+from access.statements import Values, execute, insert
 from access.tenancy import acting
 from approvals.locks import lock_proposal
 from approvals.models import Closing, Proposal
 from approvals.standing import (
     CheckResult,
     Effect,
-    approval_still_holds,
     failed_decisions,
     first_failure,
     mark_sent,
@@ -35,7 +33,8 @@ from dispatch.deriving import current_operations, derive_job
 from dispatch.marker import Sender, boot_clock
 from dispatch.models import Operation, Submission
 from dispatch.moving import move, plan
-from dispatch.rendering import local_path, same_place
+from dispatch.permits import checks_before, permit_of
+from dispatch.rendering import local_path
 from dispatch.secrets import secret_headers
 from dispatch.states import IN_DOUBT_OR_FLIGHT, NextStep, OperationState
 from dispatch.wire import Request
@@ -55,6 +54,8 @@ S = OperationState
 class Opened:
     """A submission that may be sent, with all that sending needs; no row has to be read again."""
 
+    job_id: int
+    operation_id: int
     sender: Sender
     request: Request
     contract: Contract
@@ -71,6 +72,10 @@ class NotOpened:
     again_at: datetime | None = None
 
 
+class RecordBusy(Exception):
+    """Another operation on the same record was first."""
+
+
 def open_submission(
     *, claim: Claim, operation_id: int, objections: Sequence[str], now: datetime
 ) -> Opened | NotOpened:
@@ -80,54 +85,52 @@ def open_submission(
     (`send.check_failed`) and goes back the way the table of states says.
     """
     began = boot_clock()
-    with acting(claim.tenant_id):
-        job = lock_job(claim.job_id)
-        proposal = lock_proposal(_proposal_of(operation_id))
-        operation = locks.lock_operation(job, operation_id)
-        if (waits := _waits(claim, job, operation, now)) is not None:
-            return waits
-        permit = permit_of(operation)
-        checks = own_checks(operation, permit=permit, now=now)
-        if permit == "approval":
-            # The first send looks at all bytes that were approved, each later one at its own.
-            only = None if job.state == JobState.READY_TO_COMMIT else operation.proposed_id
-            checks += [*approval_still_holds(proposal, only=only), *_objections(objections)]
-            checks.append(_earlier_sends(job))
-        failure = first_failure(checks)
-        if failure is not None:
-            return _turned_down(job, proposal, operation, checks, failure, now)
-        return _open(claim, job, proposal, operation, checks, permit=permit, began=began, now=now)
+    try:
+        with acting(claim.tenant_id):
+            at = lock_all(claim.job_id, operation_id)
+            return open_locked(claim=claim, at=at, objections=objections, began=began, now=now)
+    except RecordBusy:
+        return busy(now)
 
 
-def permit_of(operation: Operation) -> str:
-    """What allows this send: the approval, the receiver's window, or a person's order beyond it."""
-    if operation.state == S.UNKNOWN:
-        return "order" if operation.ordered_by else "window"
-    return "order" if operation.ordered_by and operation.state == S.NOT_APPLIED else "approval"
+def busy(now: datetime) -> NotOpened:
+    """Another operation on the same record is in flight or unknown."""
+    return NotOpened("another operation on the same record is not settled", now + RECORD_BUSY)
 
 
-def own_checks(operation: Operation, *, permit: str, now: datetime) -> list[CheckResult]:
-    """This room's checks on one operation: its bytes, its target and, for a resubmission, the window."""
-    proposed, receiver = operation.proposed, operation.receiver
-    whole = hashlib.sha256(bytes(proposed.body)).hexdigest() == proposed.body_digest
-    in_place = same_place(receiver.base_url, proposed.target)
-    checks = [
-        _check(
-            "Bytes", whole, "The bytes are those that were approved.", "The bytes are not those approved."
-        ),
-        _check(
-            "Target", in_place, "The receiver is where it was.", f"{receiver.title} has another address now."
-        ),
-    ]
-    if permit == "window":
-        until = operation.resubmit_safe_until
-        open_still = until is not None and now < until
-        checks.append(
-            _check(
-                "Window", open_still, "The receiver still knows this key.", "The same key is no longer safe."
-            )
-        )
-    return checks
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A job, its operation and the operation's proposal, fresh and locked."""
+
+    job: Job
+    proposal: Proposal
+    operation: Operation
+
+
+def lock_all(job_id: int, operation_id: int) -> Locked:
+    """Job → proposal → operation. Raises NoSuchOperation."""
+    job = lock_job(job_id)
+    proposal = lock_proposal(_proposal_of(operation_id))
+    return Locked(job, proposal, locks.lock_operation(job, operation_id))
+
+
+def open_locked(
+    *, claim: Claim, at: Locked, objections: Sequence[str], began: float, now: datetime
+) -> Opened | NotOpened:
+    """The same in the caller's transaction, which holds the locks and has written nothing.
+
+    `began`: the boot clock before the transaction. SecretMissing and RecordBusy (the database refused a second
+    operation on the record, which a look before could not see yet) go through the transaction and roll it back.
+    """
+    job, proposal, operation = at.job, at.proposal, at.operation
+    if (waits := _waits(claim, job, operation, now)) is not None:
+        return waits
+    permit = permit_of(operation)
+    checks = checks_before(job, proposal, operation, permit=permit, objections=objections, now=now)
+    failure = first_failure(checks)
+    if failure is not None:
+        return _turned_down(job, proposal, operation, checks, failure, now)
+    return _open(claim, job, proposal, operation, checks, permit=permit, began=began, now=now)
 
 
 def _waits(claim: Claim, job: Job, operation: Operation, now: datetime) -> NotOpened | None:
@@ -145,7 +148,7 @@ def _waits(claim: Claim, job: Job, operation: Operation, now: datetime) -> NotOp
     if operation.receiver.paused_at is not None:
         return NotOpened("the receiver is paused", now + PAUSE_LOOK)
     if _record_is_busy(operation):
-        return NotOpened("another operation on the same record is not settled", now + RECORD_BUSY)
+        return busy(now)
     return None
 
 
@@ -183,29 +186,31 @@ def _turned_down(
 def _open(
     claim: Claim, job: Job, proposal: Proposal, operation: Operation, checks: list[CheckResult], *,
     permit: str, began: float, now: datetime,
-) -> Opened | NotOpened:  # fmt: skip
+) -> Opened:  # fmt: skip
     contract = Contract.model_validate(operation.contract.terms)
     again = operation.state != S.PREPARED
     try:
-        with transaction.atomic():
-            move(operation, S.SUBMITTED, now, next_step="", next_step_at=None, lookups=0, ordered_by="")
-    except IntegrityError:
-        return NotOpened("another operation on the same record is not settled", now + RECORD_BUSY)
+        move(operation, S.SUBMITTED, now, next_step="", next_step_at=None, lookups=0, ordered_by="")
+    except IntegrityError as taken:
+        raise RecordBusy from taken
     window, opened_at = contract.timeouts.send_window, locks.database_clock()
-    submission = Submission.objects.create(
-        tenant_id=claim.tenant_id,
-        operation=operation,
-        number=(Submission.objects.filter(operation=operation).aggregate(n=Max("number"))["n"] or 0) + 1,
-        item_id=claim.item_id,
-        claim_no=claim.claim_no,
-        worker_id=claim.worker_id,
-        worker_name=claim.worker_name,
-        resubmission=again,
-        permit=permit,
-        body_digest=operation.proposed.body_digest,
-        checks=json.dumps([{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in checks]),
-        opened_at=opened_at,
-        send_deadline_at=opened_at + timedelta(seconds=window),
+    last = _LAST_NUMBER.first(operation.pk)
+    submission = insert(
+        Submission(
+            tenant_id=claim.tenant_id,
+            operation=operation,
+            number=(last[0] if last else 0) + 1,
+            item_id=claim.item_id,
+            claim_no=claim.claim_no,
+            worker_id=claim.worker_id,
+            worker_name=claim.worker_name,
+            resubmission=again,
+            permit=permit,
+            body_digest=operation.proposed.body_digest,
+            checks=json.dumps([{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in checks]),
+            opened_at=opened_at,
+            send_deadline_at=opened_at + timedelta(seconds=window),
+        )
     )
     mark_sent(proposal, now)
     _journal_opening(claim, job, operation, submission)
@@ -225,7 +230,7 @@ def _opened(operation: Operation, contract: Contract, sender: Sender) -> Opened:
         secret_headers=secret_headers(operation.receiver.secret_reference, contract),
     )
     return Opened(
-        sender, request, contract, operation.record, proposed.method,
+        operation.job_id, operation.pk, sender, request, contract, operation.record, proposed.method,
         local_path(operation.receiver.base_url, proposed.target),
     )  # fmt: skip
 
@@ -253,50 +258,37 @@ def _rest(job: Job, operation: Operation) -> list[Operation]:
 
 
 def _proposal_of(operation_id: int) -> int:
-    found = Operation.objects.filter(pk=operation_id).values_list("proposed__proposal_id", flat=True).first()
+    found = _PROPOSAL_OF.first(operation_id)
     if found is None:
         raise locks.NoSuchOperation(f"There is no operation {operation_id} here.")
-    return int(found)
+    return int(found[0])
 
 
 def _record_is_busy(operation: Operation) -> bool:
-    others = Operation.objects.filter(
-        receiver=operation.receiver_id, account=operation.account, record=operation.record,
-        state__in=IN_DOUBT_OR_FLIGHT,
-    )  # fmt: skip
-    return others.exclude(pk=operation.pk).exists()
+    in_the_way = _IN_THE_WAY.all(operation.receiver_id, operation.account, operation.record)
+    return any(other != operation.pk for (other,) in in_the_way)
 
 
 def _claim_is_held(claim: Claim) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT 1 FROM workflows_workitem w JOIN workflows_worker k ON k.id = w.worker_id"
-            " WHERE w.id = %s AND w.claim_no = %s AND w.worker_id = %s AND w.state = %s"
-            " AND k.ended_at IS NULL AND k.lease_until > clock_timestamp()",
-            [claim.item_id, claim.claim_no, claim.worker_id, ItemState.RUNNING.number],
-        )
-        return cursor.fetchone() is not None
+    held = execute(
+        "SELECT 1 FROM workflows_workitem w JOIN workflows_worker k ON k.id = w.worker_id"
+        " WHERE w.id = %s AND w.claim_no = %s AND w.worker_id = %s AND w.state = %s"
+        " AND k.ended_at IS NULL AND k.lease_until > clock_timestamp()",
+        [claim.item_id, claim.claim_no, claim.worker_id, ItemState.RUNNING.number],
+    )
+    return held.fetchone() is not None
 
 
-def _objections(objections: Sequence[str]) -> list[CheckResult]:
-    if not objections:
-        return [CheckResult("Recheck", True, "The workflow has no objection.")]
-    return [CheckResult("Recheck", False, sentence, Effect.VOID) for sentence in objections]
-
-
-ObjectsToSending = Callable[[Job], str]
-_objects: list[ObjectsToSending] = []
-
-
-def objects_to_sending(objection: ObjectsToSending) -> None:
-    """Have a room above say what it knows of the job's earlier proposals that forbids a first send: a sentence, or ""."""
-    _objects.append(objection)
-
-
-def _earlier_sends(job: Job) -> CheckResult:
-    said = next((said for objection in _objects if (said := objection(job))), "")
-    return _check("Earlier sends", not said, "Nothing of an earlier proposal stands.", said)
-
-
-def _check(name: str, ok: bool, holds: str, fails: str) -> CheckResult:
-    return CheckResult(name, ok, holds if ok else fails, Effect.NONE if ok else Effect.VOID)
+_PROPOSAL_OF = Values(
+    lambda operation: Operation.objects.filter(pk=operation).values_list("proposed__proposal_id")
+)
+_IN_THE_WAY = Values(
+    lambda receiver, account, record: Operation.objects.filter(
+        receiver=receiver, account=account, record=record, state__in=IN_DOUBT_OR_FLIGHT
+    ).values_list("pk")
+)
+_LAST_NUMBER = Values(
+    lambda operation: (
+        Submission.objects.filter(operation=operation).order_by("-number").values_list("number")[:1]
+    )
+)

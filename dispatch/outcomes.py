@@ -9,21 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
-from django.db.models import Max
-
 from access.roles import Actor
+from access.statements import Select, Update, Values
 from dispatch import recovery, writing
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
 from dispatch.deriving import current, derive_job
 from dispatch.joining import joined
-from dispatch.models import Observation, Operation, ReceiverContract, Submission
+from dispatch.models import Observation, Operation, Submission
 from dispatch.moving import move, observe, plan
 from dispatch.proofs import MACHINE as MACHINE
 from dispatch.proofs import ring_next
+from dispatch.rendering import latest_contract
 from dispatch.states import NextStep, OperationState
 from dispatch.wire import Exchange
 from workflows import journal
@@ -45,7 +46,8 @@ def close_submission(
     sent = writing.fields_of(operation, seen)
     body = seen.body if seen is not None else b""
     digest = hashlib.sha256(body).hexdigest() if seen is not None and seen.status is not None else ""
-    Submission.objects.filter(pk=submission.pk, closed_at__isnull=True).update(
+    _CLOSE(
+        submission.pk,
         closed_at=now,
         outcome=reading.outcome.value,
         fault=reading.fault[:300],
@@ -71,16 +73,18 @@ def close_submission(
         },
     )
     writing.tell(job, operation, submission, str(sent.get("sent_differs", "")), actor)
-    _note_marks(operation)
+    every = _SUBMISSIONS.all(operation.pk)
+    _note_marks(operation, every)
     _keep_evidence(job, operation, submission, reading, actor, now)
-    settle(job=job, operation=operation, actor=actor, now=now, reading=reading)
+    settle(job=job, operation=operation, actor=actor, now=now, reading=reading, every=every)
 
 
 def settle(
-    *, job: Job, operation: Operation, actor: Actor, now: datetime, reading: Reading | None = None
-) -> None:
-    """Set the operation to the join of its submissions, plan its next step, and derive the job."""
-    submissions = counting(operation)
+    *, job: Job, operation: Operation, actor: Actor, now: datetime, reading: Reading | None = None,
+    every: Sequence[Submission] | None = None,
+) -> None:  # fmt: skip
+    """Set the operation to the join of its submissions, plan its next step, and derive the job. `every`: all of them."""
+    submissions = counting(operation, every)
     state = joined(s.outcome for s in submissions)
     if state is S.UNKNOWN:
         step = decide(job, operation, submissions, now, reading)
@@ -104,14 +108,12 @@ def settle(
     derive_job(job, actor, now)
 
 
-def counting(operation: Operation) -> list[Submission]:
+def counting(operation: Operation, every: Sequence[Submission] | None = None) -> list[Submission]:
     """The closed submissions that still say something: those after the last proof of absence, oldest first."""
-    proof = Observation.objects.filter(operation=operation, finding="absent", proves=True)
-    last = proof.aggregate(at=Max("seen_at"))["at"]
-    closed = Submission.objects.filter(operation=operation, closed_at__isnull=False)
-    if last is not None:
-        closed = closed.filter(opened_at__gt=last)
-    return list(closed.order_by("number"))
+    proof = _PROOF.first(operation.pk)
+    every = _SUBMISSIONS.all(operation.pk) if every is None else every
+    closed = [s for s in every if s.closed_at is not None]
+    return closed if proof is None else [s for s in closed if s.opened_at > proof[0]]
 
 
 def decide(
@@ -170,26 +172,25 @@ def _await_confirmation(operation: Operation, now: datetime) -> None:
         move(operation, S.UNKNOWN, now, next_step="", next_step_at=None, fate_note=note)
 
 
-def _note_marks(operation: Operation) -> None:
+def _note_marks(operation: Operation, every: Sequence[Submission]) -> None:
     """Keep on the operation what follows from its submissions: the first mark, the window, how much of it is used."""
-    marks = Submission.objects.filter(operation=operation, may_have_been_sent_at__isnull=False)
-    again = marks.filter(resubmission=True).exclude(permit="order")
-    used = again.exclude(outcome__in=[*DEFINITELY_NOTHING, Outcome.IN_PROGRESS]).count()
-    first = marks.order_by("may_have_been_sent_at").first()
-    if first is None or first.may_have_been_sent_at is None:
+    marked = [s for s in every if s.may_have_been_sent_at is not None]
+    futile = {*DEFINITELY_NOTHING, Outcome.IN_PROGRESS}
+    again = [s for s in marked if s.resubmission and s.permit != "order" and s.outcome not in futile]
+    first = min((s.may_have_been_sent_at for s in marked if s.may_have_been_sent_at), default=None)
+    if first is None:
         return
-    safe = safe_until(operation, first.may_have_been_sent_at)
+    safe = safe_until(operation, first)
     plan(
         operation, NextStep(operation.next_step), operation.next_step_at,
-        first_may_have_been_sent_at=first.may_have_been_sent_at, resubmit_safe_until=safe,
-        automatic_resubmissions=used,
+        first_may_have_been_sent_at=first, resubmit_safe_until=safe, automatic_resubmissions=len(again),
     )  # fmt: skip
 
 
 def safe_until(operation: Operation, first: datetime) -> datetime | None:
     """The stricter of the contract at the first send and the one in force now."""
     frozen = Contract.model_validate(operation.contract.terms)
-    in_force = ReceiverContract.objects.filter(receiver=operation.receiver_id).order_by("-version").first()
+    in_force = latest_contract(operation.receiver_id)
     now = Contract.model_validate(in_force.terms) if in_force is not None else frozen
     both = (frozen.resubmit_safe_until(first), now.resubmit_safe_until(first))
     return None if None in both else min(at for at in both if at is not None)
@@ -279,3 +280,14 @@ def _last_lookup_at(operation: Operation) -> datetime | None:
 def _shown_headers(seen: Exchange | None) -> dict[str, str]:
     hidden = ("set-cookie", "authorization", "proxy-authenticate", "www-authenticate")
     return {k: v for k, v in (seen.headers if seen else {}).items() if k.lower() not in hidden}
+
+
+_CLOSE = Update(lambda submission: Submission.objects.filter(pk=submission, closed_at__isnull=True))
+_SUBMISSIONS = Select(lambda operation: Submission.objects.filter(operation=operation).order_by("number"))
+_PROOF = Values(
+    lambda operation: (
+        Observation.objects.filter(operation=operation, finding="absent", proves=True)
+        .order_by("-seen_at")
+        .values_list("seen_at")[:1]
+    )
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from access.roles import Actor
+from access.statements import Select
 from approvals.models import Proposal
 from dispatch.classification import Outcome, Reading
 from dispatch.deriving import current, derive_job
@@ -72,7 +73,7 @@ def ring_next(job: Job, after: Operation) -> None:
 
     That is the first one that is not confirmed: those behind it wait for it in turn. An independent one waits for none.
     """
-    waiting = current(job).exclude(state=S.CONFIRMED).select_related("proposed").first()
+    waiting = _LEFT.first(job.pk)
     if waiting is None or waiting.ordinal < after.ordinal or waiting.proposed.independent:
         return
     if waiting.next_step == NextStep.SEND:
@@ -93,3 +94,6 @@ def _contradicted(job: Job, operation: Operation, finding: str, actor: Actor) ->
         "finding": finding,
     }
     journal.record(job=job, event="outcome.contradicted", actor=actor, evidence=evidence)
+
+
+_LEFT = Select(lambda job: current(job).exclude(state=S.CONFIRMED).select_related("proposed")[:1])

@@ -20,7 +20,7 @@ def ask(ctx: Ctx, name: str, path: str) -> Exchange:
 def _request(ctx: Ctx, name: str, path: str) -> tuple[Request, Timeouts]:
     with reading(ctx.tenant_id):
         row = Receiver.objects.filter(name=name).first()
-        contract_row = latest_contract(row) if row is not None else None
+        contract_row = latest_contract(row.pk) if row is not None else None
     if row is None or contract_row is None:
         raise Permanent(f'There is no receiver "{name}" with a contract here.')
     contract = Contract.model_validate(contract_row.terms)

@@ -10,6 +10,11 @@ from workflows.machines import Claim
 from workflows.models import Job
 
 
+def is_rechecked(job: Job) -> bool:
+    """Whether the job's workflow has handlers that look at the facts. Raises RevisionMissing."""
+    return bool(registry.pinned(job.workflow, job.revision, job.configuration_digest).rechecks)
+
+
 def objections_to(claim: Claim) -> list[str]:
     """What the workflow's `recheck` handlers object to, as sentences. Raises what they raise: nothing is sent then."""
     with reading(claim.tenant_id):

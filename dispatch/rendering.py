@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from access.statements import Select
 from approvals.rendering import CannotRender, FrozenRequest
 from dispatch.contracts import Contract
 from dispatch.models import Receiver, ReceiverContract
@@ -18,16 +19,22 @@ def render_operation(draft: OperationDraft, key: str | None, now: datetime) -> F
 
     A key that was made before is kept if the contract can carry it; otherwise one is made. Raises CannotRender.
     """
-    receiver = Receiver.objects.filter(name=draft.receiver).first()
+    receiver = _RECEIVER.first(draft.receiver)
     if receiver is None:
         raise CannotRender(f'There is no receiver "{draft.receiver}" here.')
-    row = latest_contract(receiver)
+    row = latest_contract(receiver.pk)
     if row is None:
         raise CannotRender(f'The receiver "{draft.receiver}" has no contract yet.')
     place = Place(receiver.name, receiver.base_url, receiver.account, row.version)
     return request_of(draft, Contract.model_validate(row.terms), place, key)
 
 
-def latest_contract(receiver: Receiver) -> ReceiverContract | None:
+def latest_contract(receiver_id: int) -> ReceiverContract | None:
     """The version in force; what was frozen under an earlier one stays under that."""
-    return ReceiverContract.objects.filter(receiver=receiver).order_by("-version").first()
+    return _IN_FORCE.first(receiver_id)
+
+
+_RECEIVER = Select(lambda name: Receiver.objects.filter(name=name))
+_IN_FORCE = Select(
+    lambda receiver: ReceiverContract.objects.filter(receiver=receiver).order_by("-version")[:1]
+)

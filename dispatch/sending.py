@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -17,15 +17,16 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from access.outages import is_outage
 from access.roles import Actor, ActorKind
+from access.statements import Values
 from access.tenancy import acting
 from dispatch import locks, lookups, outcomes, proofs
 from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.contracts import Contract
 from dispatch.deriving import current
-from dispatch.marker import barrier
+from dispatch.marker import barrier, boot_clock
 from dispatch.models import Operation, Submission
-from dispatch.opening import NotOpened, Opened, open_submission
-from dispatch.rechecking import objections_to
+from dispatch.opening import NotOpened, Opened, RecordBusy, busy, lock_all, open_locked, open_submission
+from dispatch.rechecking import is_rechecked, objections_to
 from dispatch.secrets import SecretMissing
 from dispatch.states import NextStep, OperationState
 from dispatch.wire import Exchange, exchange
@@ -47,40 +48,43 @@ class _Todo:
     step: NextStep
     at: datetime | None = None
     recheck: bool = False
+    opened: Opened | NotOpened | None = None
 
 
 def run(claim: Claim) -> Done | Wait:
     """Take the operation one step further; the engine's handler. Never sends without a fresh, committed mark."""
     now = clock.now()
     actor = Actor(ActorKind.WORKER, claim.worker_name)
-    todo = _take_up(claim, actor, now)
-    if todo.step is NextStep.NONE:
-        return Wait(todo.at)
-    if todo.step is NextStep.LOOK_UP:
-        lookups.look(tenant_id=claim.tenant_id, operation_id=int(claim.key), actor=actor, now=now)
-    else:
-        refused = _send(claim, todo, actor, now)
-        if refused is not None:
-            return Wait(refused.again_at)
-    return _what_next(claim)
-
-
-def _send(claim: Claim, todo: _Todo, actor: Actor, now: datetime) -> NotOpened | None:
-    objections = objections_to(claim) if todo.recheck else []
     try:
-        opened = open_submission(claim=claim, operation_id=int(claim.key), objections=objections, now=now)
+        todo = _take_up(claim, actor, now)
+        if todo.step in (NextStep.SEND, NextStep.RESUBMIT):
+            opened = todo.opened or _open_after_recheck(claim, todo, now)
+            return Wait(opened.again_at) if isinstance(opened, NotOpened) else _send(opened, actor)
+    except RecordBusy:
+        return Wait(busy(now).again_at)
     except SecretMissing as missing:
         _block(claim, str(missing), actor, now)
-        return NotOpened(str(missing))
-    if isinstance(opened, NotOpened):
-        return opened
+        return Wait()
+    if todo.step is NextStep.LOOK_UP:
+        lookups.look(tenant_id=claim.tenant_id, operation_id=int(claim.key), actor=actor, now=now)
+        with acting(claim.tenant_id):
+            return _what_next(int(claim.key))
+    return Wait(todo.at)
+
+
+def _open_after_recheck(claim: Claim, todo: _Todo, now: datetime) -> Opened | NotOpened:
+    objections = objections_to(claim) if todo.recheck else []
+    return open_submission(claim=claim, operation_id=int(claim.key), objections=objections, now=now)
+
+
+def _send(opened: Opened, actor: Actor) -> Done | Wait:
     seen = exchange(opened.request, opened.contract.timeouts, barrier=barrier(opened.sender))
-    record_outcome(opened, seen, actor)
-    return None
+    return record_outcome(opened, seen, actor)
 
 
-def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> None:
-    """Close the submission by what was seen. A database that is away is asked again for a while; a repeat is harmless."""
+def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> Done | Wait:
+    """Close the submission by what was seen, and say what comes next. A database that is away is asked again for a
+    while; a repeat is harmless."""
     now = clock.now()
     action = opened.contract.action_of(opened.method, opened.path)
     if action is None:
@@ -89,15 +93,13 @@ def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> None:
         reading = read_exchange(
             seen, opened.contract, action, sent=opened.request.body, record=opened.record, now=now
         )
-    _saved(lambda: _record(opened, seen, reading, actor, now))
+    return _saved(lambda: _record(opened, seen, reading, actor, now))
 
 
-def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now: datetime) -> None:
+def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now: datetime) -> Done | Wait:
     with acting(opened.sender.tenant_id):
-        operation_id = Submission.objects.values_list("operation_id", flat=True).get(
-            pk=opened.sender.submission_id
-        )
-        job, operation = locks.lock_job_and_operation(operation_id)
+        job = lock_job(opened.job_id)
+        operation = locks.lock_operation(job, opened.operation_id)
         submission = locks.lock_submission(opened.sender.submission_id)
         if submission.closed_at is None:
             outcomes.close_submission(
@@ -107,6 +109,7 @@ def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now:
             proofs.keep_late_answer(
                 job=job, operation=operation, submission=submission, reading=reading, actor=actor, now=now
             )
+        return _what_next(operation.pk)
 
 
 def _saved(write: Callable[[], T]) -> T:
@@ -123,16 +126,24 @@ def _saved(write: Callable[[], T]) -> T:
 
 
 def _take_up(claim: Claim, actor: Actor, now: datetime) -> _Todo:
-    """Close what a dead claim left open, and find the one step that is due. Locks job → operation → submission."""
+    """Close what a dead claim left open, and find the one step that is due. Locks job → proposal → operation →
+    submission.
+
+    A send that no workflow looks at first is opened at once, under the same locks. Raises what `open_locked` raises.
+    """
+    began = boot_clock()
     with acting(claim.tenant_id):
-        job = lock_job(claim.job_id)
-        operation = locks.lock_operation(job, int(claim.key))
+        at = lock_all(claim.job_id, int(claim.key))
+        job, operation = at.job, at.operation
         submission = locks.lock_open_submission(operation)
         if submission is not None:
             wait = _take_over(claim, job, operation, submission, actor, now)
-            if wait is not None:
-                return _Todo(NextStep.NONE, wait)
-        return _due(job, operation, now)
+            return _Todo(NextStep.NONE, wait) if wait is not None else _due(job, operation, now)
+        todo = _due(job, operation, now)
+        if todo.step not in (NextStep.SEND, NextStep.RESUBMIT) or (todo.recheck and is_rechecked(job)):
+            return todo
+        opened = open_locked(claim=claim, at=at, objections=[], began=began, now=now)
+        return replace(todo, opened=opened)
 
 
 def _take_over(
@@ -191,7 +202,7 @@ def _overdue(job: Job, operation: Operation, now: datetime) -> _Todo:
 def _is_its_turn(job: Job, operation: Operation) -> bool:
     if operation.proposed.independent:
         return True
-    return not current(job).filter(ordinal__lt=operation.ordinal).exclude(state=S.CONFIRMED).exists()
+    return not _BEFORE.exist(job.pk, operation.ordinal)
 
 
 def _block(claim: Claim, why: str, actor: Actor, now: datetime) -> None:
@@ -201,12 +212,21 @@ def _block(claim: Claim, why: str, actor: Actor, now: datetime) -> None:
             outcomes.block(job=job, operation=operation, why=why, actor=actor, now=now)
 
 
-def _what_next(claim: Claim) -> Done | Wait:
+def _what_next(operation_id: int) -> Done | Wait:
     """When to be called again: read after everything was written, so that nothing has to be remembered."""
-    with acting(claim.tenant_id):
-        operation = Operation.objects.get(pk=int(claim.key))
-    if operation.state in (S.REFUSED, S.WITHDRAWN, S.CONFIRMED):
+    ((state, step, at),) = _STANDING.all(operation_id)
+    if state in (S.REFUSED, S.WITHDRAWN, S.CONFIRMED):
         return Done()
-    if operation.next_step in ("", NextStep.BLOCKED) and operation.next_step_at is None:
+    if step in ("", NextStep.BLOCKED) and at is None:
         return Wait()
-    return Wait(operation.next_step_at or clock.now())
+    return Wait(at or clock.now())
+
+
+_BEFORE = Values(
+    lambda job, ordinal: (
+        current(job).filter(ordinal__lt=ordinal).exclude(state=S.CONFIRMED).values_list("pk")[:1]
+    )
+)
+_STANDING = Values(
+    lambda operation: Operation.objects.filter(pk=operation).values_list("state", "next_step", "next_step_at")
+)

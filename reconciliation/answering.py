@@ -6,6 +6,7 @@ Every function runs in the transaction of the journal row that it is told of, wi
 from __future__ import annotations
 
 from access.roles import Actor, ActorKind
+from access.statements import Select
 from dispatch.actions.prepare import ring_open
 from reconciliation.casework import BY_EVIDENCE, WENT_ON, close_open
 from reconciliation.kinds import KINDS
@@ -139,9 +140,14 @@ def _close(
 
 def _asker(happened: Happened) -> Actor:
     """Who had it proposed again, journalled in the line before; else the machine."""
-    entry = JournalEntry.objects.filter(
-        job=happened.job, sequence=happened.sequence - 1, event="proposal.again_asked"
-    ).first()
+    entry = _AGAIN_ASKED.first(happened.job.pk, happened.sequence - 1)
     if entry is None:
         return happened.actor
     return Actor(ActorKind(entry.actor_kind), entry.actor_name, entry.actor_id)
+
+
+_AGAIN_ASKED = Select(
+    lambda job, sequence: JournalEntry.objects.filter(
+        job=job, sequence=sequence, event="proposal.again_asked"
+    )
+)

@@ -6,7 +6,7 @@ class ReconciliationConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from dispatch import deriving, opening
+        from dispatch import deriving, permits
         from reconciliation import (
             answering,
             database,
@@ -66,6 +66,6 @@ class ReconciliationConfig(AppConfig):
         errands.register(working.ERRAND)
         errands.register(undelivered.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)
-        opening.objects_to_sending(redriving.why_not_send)
+        permits.objects_to_sending(redriving.why_not_send)
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)
         deriving.after_change(reviewing.review)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from access.roles import Actor
+from access.statements import Values
 from dispatch.models import Operation
 from outbox.models import Message
 from reconciliation import notifying
@@ -150,17 +151,25 @@ def close_open(
     operation_id: int | None = None,
 ) -> int:
     """Close the job's open cases of some kinds, in the order of their ids; how many there were."""
-    cases = Case.objects.filter(job=job, resolved_at__isnull=True, kind__in=[k.value for k in kinds])
-    if item_id is not None:
-        cases = cases.filter(item_id=item_id)
-    if operation_id is not None:
-        cases = cases.filter(operation_id=operation_id)
-    ids = list(cases.order_by("pk").values_list("pk", flat=True))
+    ids = [
+        case_id
+        for case_id, item, operation in _OPEN.all(job.pk, [k.value for k in kinds])
+        if item_id in (None, item) and operation_id in (None, operation)
+    ]
     for case_id in ids:
         close_case(
             job=job, case=lock_case(case_id), resolution=resolution, reason=reason, actor=actor, now=now
         )
     return len(ids)
+
+
+_OPEN = Values(
+    lambda job, kinds: (
+        Case.objects.filter(job=job, resolved_at__isnull=True, kind__among=kinds)
+        .order_by("pk")
+        .values_list("pk", "item_id", "operation_id")
+    )
+)
 
 
 def storable(text: str) -> str:

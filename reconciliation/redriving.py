@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from access.statements import Select
 from access.tenancy import TenantQuerySet
 from approvals.models import Proposal
 from reconciliation.kinds import KINDS
@@ -18,18 +22,25 @@ _WITHOUT_EFFECT: dict[str, tuple[str, ...]] = {
 
 def why_not(job: Job) -> str:
     """The case that leaves in doubt whether something of the job was applied, or says that it was; or nothing."""
-    return _first(Case.objects.filter(job=job, kind__in=_ABOUT_EFFECTS))
+    return _first(Case.objects.filter(job=job, kind__in=_ABOUT_EFFECTS).order_by("pk"))
 
 
 def why_not_send(job: Job) -> str:
     """The same of operations of earlier proposals, which were settled as without effect before the latest was made."""
+    return _first(_EARLIER.all(job.pk))
+
+
+def _earlier(job: Any) -> TenantQuerySet[Case]:
     latest = Proposal.objects.filter(job=job).order_by("-number").values("pk")[:1]
     earlier = Case.objects.filter(job=job, kind__in=_ABOUT_EFFECTS, operation__isnull=False)
-    return _first(earlier.exclude(operation__proposed__proposal__in=latest))
+    return earlier.exclude(operation__proposed__proposal__in=latest).order_by("pk")
 
 
-def _first(cases: TenantQuerySet[Case]) -> str:
-    for case in cases.order_by("pk"):
+_EARLIER = Select(_earlier)
+
+
+def _first(cases: Iterable[Case]) -> str:
+    for case in cases:
         if case.resolved_at is None:
             return f"{case.label} asks about an effect of this job: answer it first."
         if case.kind in _WITHOUT_EFFECT and case.resolution not in _WITHOUT_EFFECT[case.kind]:

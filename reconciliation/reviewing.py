@@ -6,10 +6,12 @@ Runs after every change of an operation, in its transaction, with job and operat
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from access.roles import Actor
+from access.statements import Select
 from dispatch.deriving import current
 from dispatch.models import Operation
 from dispatch.states import NextStep, OperationState
@@ -36,7 +38,7 @@ def review(job: Job, actor: Actor, now: datetime) -> None:
 
     Begins with the cases, which are few: a set of hundreds of operations is reviewed after each of its sends.
     """
-    for case in _open_cases(job):
+    for case in _OPEN.all(job.pk):
         answer = _answer(job, case)
         if answer is not None:
             resolution, reason = answer
@@ -46,11 +48,14 @@ def review(job: Job, actor: Actor, now: datetime) -> None:
         _open_doubts(job, operations_of(job), actor, now)
 
 
-def _open_cases(job: Job) -> list[Case]:
+def _open_cases(job: Any) -> QuerySet[Case]:
     """Those that ask about the job as a whole or about an operation of its latest proposal."""
     asked = Q(kind=CaseKind.PARTIAL.value) | Q(operation__in=current(job))
     cases = Case.objects.filter(asked, job=job, resolved_at__isnull=True, kind__in=_REVIEWED)
-    return list(cases.select_related("operation").order_by("pk"))
+    return cases.select_related("operation").order_by("pk")
+
+
+_OPEN = Select(_open_cases)
 
 
 def _answer(job: Job, case: Case) -> tuple[str, str] | None:

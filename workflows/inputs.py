@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from django.db.models import OuterRef, Subquery
+from typing import Any
+
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
+from access.statements import Values
 from workflows.models import Job, JobInput
 
 
 def text_of(job_id: int) -> str:
     """The newest version, as JSON text. Needs the tenant's scope."""
+    ((text,),) = _NEWEST.all(job_id)
+    return str(text)
+
+
+def _newest(job: int) -> QuerySet[Job, tuple[Any, ...]]:
     later = JobInput.objects.filter(job=OuterRef("pk")).order_by("-version").values("value")[:1]
-    jobs = Job.objects.filter(pk=job_id).annotate(newest=Coalesce(Subquery(later), "input"))
-    return str(jobs.values_list("newest", flat=True).get())
+    jobs = Job.objects.filter(pk=job).annotate(newest=Coalesce(Subquery(later), "input"))
+    return jobs.values_list("newest")
+
+
+_NEWEST = Values(_newest)
 
 
 def versions_of(job_id: int) -> list[JobInput]:

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection
 
 from access.roles import Actor
+from access.statements import Update, execute
 from workflows import chain, hooks, states
 from workflows.models import Job, JournalEntry
 from workflows.states import JobState
@@ -38,15 +39,13 @@ def _write(
 ) -> int:
     assert connection.in_atomic_block, "journal rows are written inside an action's transaction"
     text = json.dumps(evidence, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO workflows_journalentry (tenant_id, job_id, sequence, event, from_state, to_state,"
-            " actor_kind, actor_id, actor_name, evidence)"
-            " SELECT tenant_id, id, version + 1, %s, %s, %s, %s, %s, %s, %s FROM workflows_job"
-            " WHERE id = %s AND state = %s RETURNING sequence, at, hash",
-            [event, source, target, actor.kind.value, actor.person_id, actor.name, text, job.pk, job.state],
-        )
-        row = cursor.fetchone()
+    row = execute(
+        "INSERT INTO workflows_journalentry (tenant_id, job_id, sequence, event, from_state, to_state,"
+        " actor_kind, actor_id, actor_name, evidence)"
+        " SELECT tenant_id, id, version + 1, %s, %s, %s, %s, %s, %s, %s FROM workflows_job"
+        " WHERE id = %s AND state = %s RETURNING sequence, at, hash",
+        [event, str(source), str(target), actor.kind.value, actor.person_id, actor.name, text, job.pk, str(job.state)],
+    ).fetchone()  # fmt: skip
     if row is None:
         raise StaleState(f"{job.label} is no longer {job.state}.")
     sequence, at, head = row
@@ -55,10 +54,10 @@ def _write(
         job.state = str(target)
     if target in states.ENDED:
         job.ended_at = at
-        Job.objects.filter(pk=job.pk).update(ended_at=at)
+        _SET(job.pk, ended_at=at)
     elif target and job.ended_at is not None:
         job.ended_at = None
-        Job.objects.filter(pk=job.pk).update(ended_at=None)
+        _SET(job.pk, ended_at=None)
     hooks.run(
         hooks.Happened(
             job=job,
@@ -72,6 +71,9 @@ def _write(
         )
     )
     return int(sequence)
+
+
+_SET = Update(lambda job: Job.objects.filter(pk=job))
 
 
 def part_of(bulk: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from django.db import connection
 
 from access.refusals import NotFound
+from access.statements import Select
 from workflows.kinds import NOT_STEPS
 from workflows.models import (
     EventSource,
@@ -24,6 +25,8 @@ from workflows.models import (
 )
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
 
+_JOB = Select(lambda job: Job.objects.select_for_update(no_key=True, of=("self",)).filter(pk=job))
+
 
 class NoSuchJob(NotFound):
     """There is no such job in this tenant."""
@@ -31,7 +34,7 @@ class NoSuchJob(NotFound):
 
 def lock_job(job_id: int) -> Job:
     """The job's row, fresh and locked (NO KEY UPDATE) until the transaction ends. NoSuchJob if it is not there."""
-    job = Job.objects.select_for_update(no_key=True, of=("self",)).filter(pk=job_id).first()
+    job = _JOB.first(job_id)
     if job is None:
         raise NoSuchJob(f"There is no job {job_id} here.")
     return job

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from django.db import connection
 
+from access.statements import execute
 from workflows.claims import MACHINE_ATTEMPTS, Claim, Done, Wait
 from workflows.kinds import StageKind
 from workflows.models import Job
@@ -52,27 +53,25 @@ def ring_all(
     assert connection.in_atomic_block
     if not keys:
         return
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)"
-            " VALUES (%s, %s, %s, %s, %s, 0, now(), '') ON CONFLICT (job_id, name) DO NOTHING",
-            [job.tenant_id, job.pk, machine, MACHINE_ORDINAL, StageKind.MACHINE],
-        )
-        lane = lane_of(job.tenant_id, limit) if limit and _is_set(limit) else None
-        cursor.execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
-                               "lane": lane, "limit": MACHINE_ATTEMPTS})  # fmt: skip
-        if at is None:
-            cursor.execute("NOTIFY counterfoil_work")
+    execute(
+        "INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)"
+        " VALUES (%s, %s, %s, %s, %s, 0, now(), '') ON CONFLICT (job_id, name) DO NOTHING",
+        [job.tenant_id, job.pk, machine, MACHINE_ORDINAL, StageKind.MACHINE.value],
+    )
+    lane = lane_of(job.tenant_id, limit) if limit and _is_set(limit) else None
+    execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
+                    "lane": lane, "limit": MACHINE_ATTEMPTS})  # fmt: skip
+    if at is None:
+        execute("NOTIFY counterfoil_work", [])
 
 
 def _is_set(limit: str) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM workflows_limit WHERE name = %s)"
-            " OR EXISTS (SELECT FROM workflows_sharedlimit WHERE name = %s)",
-            [limit, limit],
-        )
-        return bool(cursor.fetchone()[0])
+    found = execute(
+        "SELECT EXISTS (SELECT FROM workflows_limit WHERE name = %s)"
+        " OR EXISTS (SELECT FROM workflows_sharedlimit WHERE name = %s)",
+        [limit, limit],
+    )
+    return bool(found.fetchone()[0])
 
 
 def _numbers() -> dict[str, int]:

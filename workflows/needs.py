@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from access.roles import WORKER
+from access.statements import Values, execute
 from workflows import items, journal
 from workflows.models import Job, Stage, StageKind, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState
@@ -24,7 +25,7 @@ def is_met(*, job: Job, stage: Stage, now: datetime) -> bool:
     """Whether an open stage may close. Notes when a need for some of its items was first met."""
     mine = WorkItem.objects.filter(job=job, stage=stage)
     if stage.need is None:
-        return not mine.filter(state__in=_OPEN + _STUCK).exists()
+        return not _UNFINISHED.exist(job.pk, stage.pk)
     if mine.filter(state=ItemState.SUCCEEDED.number).count() < stage.need:
         return False
     if stage.met_at is None:
@@ -66,9 +67,8 @@ def checkpoints_digest(stage: Stage) -> str:
 
 
 def _write_closed(stage: Stage, now: datetime) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_CLOSE, {"now": now, "stage": stage.pk, "job": stage.job_id})
-        stage.closed_at, stage.digest = now, cursor.fetchone()[0]
+    closed = execute(_CLOSE, {"now": now, "stage": stage.pk, "job": stage.job_id})
+    stage.closed_at, stage.digest = now, closed.fetchone()[0]
 
 
 def _leave_behind(*, job: Job, stage: Stage, now: datetime) -> dict[str, dict[str, Any]]:
@@ -113,3 +113,9 @@ WHERE w.job_id = %(job)s AND w.stage_id = %(stage)s
 _CLOSE = f"""
 UPDATE workflows_stage SET closed_at = %(now)s, digest = ({_DIGEST}) WHERE id = %(stage)s RETURNING digest
 """
+
+_UNFINISHED = Values(
+    lambda job, stage: WorkItem.objects.filter(job=job, stage=stage, state__in=_OPEN + _STUCK).values_list(
+        "pk"
+    )[:1]
+)

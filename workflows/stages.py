@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import connection
 
+from access.statements import Values, execute, insert
 from workflows.authoring.steps import VALIDATE_STAGE, Step
 from workflows.models import Job, Lane, Stage, StageKind
 from workflows.states import ItemState
@@ -59,16 +60,15 @@ def add_items(*, job: Job, stage: Stage, step: Step, elements: Sequence[tuple[st
 
 def lane_of(tenant_id: int, limit: str = "") -> int:
     """A tenant's lane for what stands under a named limit (or none), made with its first work."""
-    lanes = Lane.objects.filter(tenant_id=tenant_id, name=limit, revision__isnull=True)
-    found = lanes.values_list("pk", flat=True)
-    if not found:
+    found = _LANE.first(tenant_id, limit)
+    if found is None:
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO workflows_lane (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
                 [tenant_id, limit],
             )
-        found = lanes.values_list("pk", flat=True)
-    return found[0]
+        (found,) = _LANE.all(tenant_id, limit)
+    return int(found[0])
 
 
 def _single(
@@ -80,8 +80,8 @@ def _single(
 
 
 def _stage(*, job: Job, name: str, ordinal: int, kind: StageKind, now: datetime) -> Stage:
-    return Stage.objects.create(
-        tenant_id=job.tenant_id, job=job, name=name, ordinal=ordinal, kind=kind, total=1, opened_at=now
+    return insert(
+        Stage(tenant_id=job.tenant_id, job=job, name=name, ordinal=ordinal, kind=kind, total=1, opened_at=now)
     )
 
 
@@ -95,25 +95,31 @@ def _insert_items(
     *, job: Job, stage: Stage, elements: str, values: Mapping[str, Any], attempts: int, limit: str
 ) -> int:
     lane = lane_of(job.tenant_id, limit)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _INSERT.format(elements=elements, waiting=_RANKED_LIMITED if limit else _RANKED),
-            {
-                **values,
-                "tenant": job.tenant_id,
-                "job": job.pk,
-                "stage": stage.pk,
-                "lane": lane if job.held_at is None else -lane,
-                "real_lane": lane,
-                "limited": bool(limit),
-                "attempts": attempts,
-                "ready": ItemState.READY.number,
-                "succeeded": ItemState.SUCCEEDED.number,
-            },
-        )
-        total = int(cursor.fetchone()[0])
-        cursor.execute("NOTIFY counterfoil_work")
+    inserted = execute(
+        _INSERT.format(elements=elements, waiting=_RANKED_LIMITED if limit else _RANKED),
+        {
+            **values,
+            "tenant": job.tenant_id,
+            "job": job.pk,
+            "stage": stage.pk,
+            "lane": lane if job.held_at is None else -lane,
+            "real_lane": lane,
+            "limited": bool(limit),
+            "attempts": attempts,
+            "ready": ItemState.READY.number,
+            "succeeded": ItemState.SUCCEEDED.number,
+        },
+    )
+    total = int(inserted.fetchone()[0])
+    execute("NOTIFY counterfoil_work", [])
     return total
+
+
+_LANE = Values(
+    lambda tenant, limit: Lane.objects.filter(
+        tenant_id=tenant, name=limit, revision__isnull=True
+    ).values_list("pk")
+)
 
 
 _RANKED = "state = %(ready)s AND NOT limited AND deaths = 0"

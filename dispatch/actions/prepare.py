@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from django.db.models import QuerySet
+
+from access.statements import Select, Values, insert
 from approvals.models import Closing, Proposal, ProposedOperation
 from dispatch.deriving import current, derive_job
 from dispatch.locks import lock_operations
@@ -24,9 +28,7 @@ def prepare_operations(happened: Happened) -> None:
     proposal = _proposal(job)
     if proposal is None:
         return
-    made = Operation.objects.filter(proposed__proposal=proposal).values("proposed_id")
-    left = ProposedOperation.objects.filter(proposal=proposal).exclude(pk__in=made)
-    _make(job, list(left.defer("body", "headers").order_by("ordinal")), happened.at)
+    _make(job, _LEFT.all(proposal.pk), happened.at)
     ring_open(job)
 
 
@@ -48,44 +50,59 @@ def ring_open(job: Job) -> None:
 
     A limit called "receiver-" and the receiver's name holds for its sends and look-ups.
     """
-    due = current(job).exclude(next_step__in=(NextStep.NONE, NextStep.BLOCKED))
     keys: dict[tuple[datetime | None, str], list[str]] = defaultdict(list)
-    for operation_id, at, receiver in due.values_list("pk", "next_step_at", "receiver__name"):
+    for operation_id, at, receiver in _DUE.all(job.pk):
         keys[at, receiver].append(str(operation_id))
     for (at, receiver), theirs in keys.items():
         machines.ring_all(job=job, machine=MACHINE, keys=theirs, at=at, limit=f"receiver-{receiver}")
 
 
 def _proposal(job: Job) -> Proposal | None:
-    last = Proposal.objects.filter(job=job).order_by("-number").first()
+    last = _LATEST.first(job.pk)
     return last if last is not None and last.closing in ("", Closing.SENT) else None
 
 
 def _make(job: Job, proposed: Sequence[ProposedOperation], now: datetime) -> None:
-    named = {p.receiver for p in proposed}
-    contracts = {
-        (c.receiver.name, c.version): c
-        for c in ReceiverContract.objects.filter(receiver__name__in=named).select_related("receiver")
-    }
-    frozen = ((p, contracts[p.receiver, p.contract_version]) for p in proposed)
-    Operation.objects.bulk_create(
-        Operation(
-            tenant_id=job.tenant_id,
-            job=job,
-            proposed=p,
-            receiver=contract.receiver,
-            contract=contract,
-            ordinal=p.ordinal,
-            operation_key=p.operation_key,
-            account=p.account,
-            record=p.record,
-            created_at=now,
+    named = list({p.receiver for p in proposed})
+    contracts = {(c.receiver.name, c.version): c for c in _CONTRACTS.all(named)}
+    for p in proposed:
+        contract = contracts[p.receiver, p.contract_version]
+        insert(
+            Operation(
+                tenant_id=job.tenant_id,
+                job=job,
+                proposed=p,
+                receiver=contract.receiver,
+                contract=contract,
+                ordinal=p.ordinal,
+                operation_key=p.operation_key,
+                account=p.account,
+                record=p.record,
+                created_at=now,
+            )
         )
-        for p, contract in frozen
-    )
 
 
 def _withdraw(job: Job, now: datetime) -> None:
     for operation in lock_operations(job):
         if operation.state == OperationState.PREPARED:
             move(operation, OperationState.WITHDRAWN, now, next_step="", next_step_at=None)
+
+
+def _left(proposal: Any) -> QuerySet[ProposedOperation]:
+    made = Operation.objects.filter(proposed__proposal=proposal).values("proposed_id")
+    left = ProposedOperation.objects.filter(proposal=proposal).exclude(pk__in=made)
+    return left.defer("body", "headers").order_by("ordinal")
+
+
+def _due(job: Any) -> QuerySet[Operation, tuple[Any, ...]]:
+    due = current(job).exclude(next_step__in=(NextStep.NONE, NextStep.BLOCKED))
+    return due.values_list("pk", "next_step_at", "receiver__name")
+
+
+_LEFT = Select(_left)
+_DUE = Values(_due)
+_LATEST = Select(lambda job: Proposal.objects.filter(job=job).order_by("-number")[:1])
+_CONTRACTS = Select(
+    lambda names: ReceiverContract.objects.filter(receiver__name__among=names).select_related("receiver")
+)

@@ -102,7 +102,7 @@ def _receiver(tenant_id: int, name: str, terms: ReceiverTerms, person_id: int, n
 def _known(tenant_id: int, name: str) -> tuple[str, str, int] | None:
     with reading(tenant_id):
         receiver = Receiver.objects.filter(name=name).first()
-        contract = latest_contract(receiver) if receiver is not None else None
+        contract = latest_contract(receiver.pk) if receiver is not None else None
     return (
         None
         if receiver is None or contract is None

@@ -11,6 +11,7 @@ from typing import Any
 from django.utils import timezone
 
 from access.roles import WORKER
+from access.statements import Select, Values
 from access.tenancy import acting
 from workflows import hooks, items, journal, needs, registry, stages
 from workflows.locks import lock_items, lock_job
@@ -30,9 +31,7 @@ def advance_job(*, tenant_id: int, job_id: int, now: datetime) -> bool:
         job = lock_job(job_id)
         moved = False
         while job.state not in ENDED:
-            stage = (
-                Stage.objects.filter(job=job, closed_at__isnull=True).exclude(kind=StageKind.MACHINE).first()
-            )
+            stage = _OPEN_STAGE.first(job.pk)
             if stage is None or not needs.is_met(job=job, stage=stage, now=now):
                 break
             needs.close(job=job, stage=stage, now=now)
@@ -89,7 +88,7 @@ def _follow(*, job: Job, stage: Stage, now: datetime) -> Stage | None:
     workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
     step = workflow.after(stage.ordinal)
     if step is not None:
-        kept = set(Stage.objects.filter(job=job).values_list("name", flat=True))
+        kept = {name for (name,) in _STAGE_NAMES.all(job.pk)}
         while step is not None and step.name in kept:  # a migration kept it ahead
             step = workflow.after(step.ordinal)
     if step is not None:
@@ -114,8 +113,8 @@ def _validated(*, job: Job, stage: Stage) -> bool:
 
 
 def _output(stage: Stage) -> str:
-    rows = Checkpoint.objects.filter(item__stage=stage, item__job_id=stage.job_id).order_by("-version")
-    return str(rows.values_list("output", flat=True)[0])
+    ((output,),) = _OUTPUT.all(stage.pk, stage.job_id)
+    return str(output)
 
 
 def _last_error(item: WorkItem) -> dict[str, str]:
@@ -124,3 +123,20 @@ def _last_error(item: WorkItem) -> dict[str, str]:
         return {}
     message = hashlib.sha256(attempt.error_message.encode()).hexdigest()
     return {"error": attempt.error_class, "message_digest": message, "outcome": attempt.outcome}
+
+
+_OPEN_STAGE = Select(
+    lambda job: (
+        Stage.objects.filter(job=job, closed_at__isnull=True)
+        .exclude(kind=StageKind.MACHINE)
+        .order_by("pk")[:1]
+    )
+)
+_STAGE_NAMES = Values(lambda job: Stage.objects.filter(job=job).values_list("name"))
+_OUTPUT = Values(
+    lambda stage, job: (
+        Checkpoint.objects.filter(item__stage=stage, item__job_id=job)
+        .order_by("-version")
+        .values_list("output")[:1]
+    )
+)

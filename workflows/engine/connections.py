@@ -16,6 +16,8 @@ from django.db import connection as django_connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from access import statements
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 ENGINE_ROLE = "counterfoil_engine"
 CONNECT_SECONDS = 5
@@ -62,6 +64,7 @@ def guard_against_forks() -> None:
     if not _guarded:
         _guarded = True
         connection_created.connect(_remember, dispatch_uid="counterfoil-sessions")
+        connection_created.connect(statements.plan_once, dispatch_uid="counterfoil-plans")
         os.register_at_fork(after_in_child=_let_go)
 
 
