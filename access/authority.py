@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.db.models import QuerySet
-
 from access.models import Membership, Person
 from access.refusals import NotPermitted
 from access.roles import Actor, ActorKind, Role
-from access.statements import Select
 from access.tenancy import require_scope
 
 
@@ -37,14 +32,7 @@ def who_may(*roles: Role) -> str:
 
 def people_with(role: Role) -> list[Person]:
     """Active people who hold a role in the scope's tenant, by handle."""
-    return [m.person for m in _HOLDERS.all(role.value, require_scope())]
-
-
-def _holders(role: Any, tenant: Any) -> QuerySet[Membership]:
     rows = Membership.objects.filter(
-        role=role, ended_at__isnull=True, person__is_active=True, tenant_id=tenant
+        role=role, ended_at__isnull=True, person__is_active=True, tenant_id=require_scope()
     )
-    return rows.select_related("person").order_by("person__username")
-
-
-_HOLDERS = Select(_holders)
+    return [m.person for m in rows.select_related("person").order_by("person__username")]
