@@ -17,7 +17,7 @@ from workflows.claims import Claim
 
 DEAR_SECONDS = 0.010
 """A claim from the start that took the server longer than this is dear. With no old snapshot it takes 1 to 2 ms."""
-PART = 20
+PART = 100
 IDLE_PART = 4
 """Of the time, at most one part in so many goes into dear looks: busy, and with slots that found nothing to do."""
 LONGEST_SECONDS = 5.0
