@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from django.conf import settings
-from openai import DefaultHttpxClient, OpenAI
 from pydantic import BaseModel
 
 from workflows.authoring import Ctx, Retryable
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 M = TypeVar("M", bound=BaseModel)
 DEFAULT_TIMEOUT = 20.0
@@ -47,6 +49,8 @@ def embed(
 @cache
 def _client(pid: int, provider: str) -> OpenAI:
     """One a process: making a client costs as much as several calls, and a connection must not cross a fork."""
+    from openai import DefaultHttpxClient, OpenAI  # a second's import, which only who asks should pay
+
     timeout = float(os.environ.get("COUNTERFOIL_PROVIDER_TIMEOUT", DEFAULT_TIMEOUT))
     return OpenAI(
         api_key=os.environ.get("OPENAI_API_KEY", "none"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
@@ -24,13 +25,26 @@ def make_tenant(slug: str = "") -> Tenant:
 
 def make_person(tenant: Tenant, *roles: Role, handle: str = "") -> Person:
     """A person with these roles in the tenant, and the password "correct horse"."""
-    person = Person(username=handle or f"p.{secrets.token_hex(3)}")
-    person.password = PBKDF2PasswordHasher().encode("correct horse", salt="tests", iterations=1)
-    person.save()
-    with acting(tenant.pk):
-        for role in roles:
-            Membership.objects.create(tenant=tenant, person=person, role=role)
+    (person,) = make_people(tenant, {handle or f"p.{secrets.token_hex(3)}": roles})
     return person
+
+
+def make_people(tenant: Tenant, roles_of: Mapping[str, Sequence[Role]]) -> list[Person]:
+    """Several people at once, by their handles."""
+    people = [Person(username=handle, password=_password()) for handle in roles_of]
+    Person.objects.bulk_create(people)
+    with acting(tenant.pk):
+        Membership.objects.bulk_create(
+            Membership(tenant=tenant, person=person, role=role)
+            for person in people
+            for role in roles_of[person.username]
+        )
+    return people
+
+
+@cache
+def _password() -> str:
+    return PBKDF2PasswordHasher().encode("correct horse", salt="tests", iterations=1)
 
 
 def eventually(look: Callable[[], T], *, seconds: float = 20.0, what: str = "") -> T:

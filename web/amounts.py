@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from babel.numbers import get_currency_name, get_currency_precision, get_currency_symbol
-from num2words import num2words
 
 NBSP = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
@@ -77,6 +76,8 @@ def _small_change(rest: Decimal, currency: str) -> str:
 
 
 def _number(value: int) -> str:
+    from num2words import num2words  # it brings every language along, which only who writes a slip should pay
+
     return str(num2words(value, lang="en")).replace(",", "")
 
 

@@ -15,7 +15,8 @@ from approvals.locks import NoSuchProposal
 from approvals.models import Decision, Proposal, Refusal
 from approvals.reasons import ReasonMissing
 from approvals.rules import FourEyes, NotAnApprover, OverLimit
-from tests.approvals.world import World, draft, long_ago, make_person, operation
+from tests.approvals.world import World, draft, long_ago, operation
+from tests.support import make_person
 from workflows import items, journal
 from workflows.actions.hold import hold_job
 from workflows.locks import lock_job

@@ -23,7 +23,8 @@ from approvals.actions.withdraw import (
     withdraw_proposal,
 )
 from approvals.models import Decision, DecisionVoid, Proposal, ProposedOperation
-from tests.approvals.world import World, at_once, long_ago, make_person
+from tests.approvals.world import World, at_once, long_ago
+from tests.support import make_person
 from workflows import machines
 from workflows.actions.cancel import cancel_job
 from workflows.machines import Claim, Done, Wait

@@ -9,8 +9,8 @@ from access.roles import Role
 from access.tenancy import reading
 from approvals import canonical
 from approvals.models import ProposedOperation
-from tests.approvals.world import World, draft, make_person, operation
-from tests.support import make_tenant
+from tests.approvals.world import World, draft, operation
+from tests.support import make_person, make_tenant
 from workflows.models import WorkItem
 from workflows.states import ItemState
 

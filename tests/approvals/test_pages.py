@@ -14,7 +14,8 @@ from access.roles import Role
 from access.tenancy import acting, reading
 from approvals.models import Decision, Proposal, Refusal
 from tests.approvals.pages import HOSTILE, HTMX, as_person, at, decide, text
-from tests.approvals.world import World, draft, long_ago, make_person, operation
+from tests.approvals.world import World, draft, long_ago, operation
+from tests.support import make_person
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)

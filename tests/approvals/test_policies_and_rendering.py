@@ -17,7 +17,8 @@ from approvals.models import Policy
 from approvals.policies import BadPolicy, PolicyWrittenMeanwhile, write_policy
 from approvals.rendering import CannotRender, FrozenRequest
 from approvals.ruleset import RuleSet
-from tests.approvals.world import World, at_once, make_person, operation, render
+from tests.approvals.world import World, at_once, operation, render
+from tests.support import make_person
 from workflows.authoring import OperationDraft
 
 pytestmark = pytest.mark.django_db(transaction=True)

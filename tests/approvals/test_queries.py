@@ -17,7 +17,8 @@ from approvals.locks import NoSuchProposal
 from approvals.models import Proposal
 from approvals.queries import Counts, Page
 from approvals.slips import Difference, Slip
-from tests.approvals.world import World, draft, make_person, operation
+from tests.approvals.world import World, draft, operation
+from tests.support import make_person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

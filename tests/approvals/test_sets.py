@@ -16,7 +16,8 @@ from approvals import sets
 from approvals.models import Proposal
 from approvals.slips import slip
 from tests.approvals.pages import HOSTILE, as_person, at, decide, text
-from tests.approvals.world import World, draft, make_person, operation
+from tests.approvals.world import World, draft, operation
+from tests.support import make_person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

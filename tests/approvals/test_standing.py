@@ -15,7 +15,8 @@ from approvals import standing
 from approvals.locks import lock_job_and_proposal
 from approvals.models import Closing, DecisionVoid, Proposal
 from approvals.standing import CheckResult, Effect
-from tests.approvals.world import World, draft, long_ago, make_person, operation
+from tests.approvals.world import World, draft, long_ago, operation
+from tests.support import make_person
 from workflows import journal
 from workflows.locks import lock_job
 

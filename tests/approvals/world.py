@@ -26,7 +26,8 @@ from approvals.freezing import freeze
 from approvals.models import Policy, Proposal
 from approvals.policies import read_rules, write_policy
 from dispatch.models import Receiver, ReceiverContract
-from tests.support import make_tenant
+from tests.support import make_people, make_tenant
+from tests.support import make_person as make_person
 from tests.workflows_for_tests import Order, orders, propose
 from workflows import journal, stages
 from workflows.authoring import OperationDraft
@@ -35,17 +36,6 @@ from workflows.models import Checkpoint, Job, JournalEntry, Stage, WorkItem
 from workflows.states import ItemState, JobState
 
 OWN_EVENTS = ("job", "proposal", "approval", "approver", "decision", "changes", "withdrawal")
-
-
-def make_person(tenant: Tenant, *roles: Role, handle: str = "") -> Person:
-    """A person with these roles who never signs in, so that no password has to be hashed."""
-    person = Person(username=handle or f"p.{secrets.token_hex(3)}")
-    person.set_unusable_password()
-    person.save()
-    with acting(tenant.pk):
-        for role in roles:
-            Membership.objects.create(tenant=tenant, person=person, role=role)
-    return person
 
 
 def draft(**changes: Any) -> dict[str, Any]:
@@ -108,13 +98,16 @@ class World:
     @classmethod
     def make(cls, **rules: Any) -> World:
         tenant = make_tenant()
-        world = cls(
-            tenant=tenant,
-            submitter=make_person(tenant, Role.SUBMITTER, handle=f"sub.{tenant.slug}"),
-            manager=make_person(tenant, Role.MANAGER, handle=f"mia.{tenant.slug}"),
-            second=make_person(tenant, Role.MANAGER, handle=f"max.{tenant.slug}"),
-            operator=make_person(tenant, Role.OPERATOR, handle=f"ops.{tenant.slug}"),
+        submitter, manager, second, operator = make_people(
+            tenant,
+            {
+                f"sub.{tenant.slug}": [Role.SUBMITTER],
+                f"mia.{tenant.slug}": [Role.MANAGER],
+                f"max.{tenant.slug}": [Role.MANAGER],
+                f"ops.{tenant.slug}": [Role.OPERATOR],
+            },
         )
+        world = cls(tenant=tenant, submitter=submitter, manager=manager, second=second, operator=operator)
         world.policy(**rules)
         with acting(tenant.pk):
             receiver = Receiver.objects.create(

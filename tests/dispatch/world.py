@@ -18,7 +18,8 @@ from dispatch import sending
 from dispatch.actions.receivers import keep_contract
 from dispatch.contracts import Action, Contract, KeyLocation, Lookup, Meaning, Signal, Timeouts
 from dispatch.models import Observation, Operation, Receiver, Submission
-from tests.approvals.world import World, draft, make_person, operation
+from tests.approvals.world import World, draft, operation
+from tests.support import make_person
 from workflows.machines import Claim, Done, Wait
 from workflows.models import Job, JournalEntry, Worker, WorkItem
 from workflows.states import ItemState

@@ -23,7 +23,7 @@ from reconciliation.queries import CasePage, case_page
 from reconciliation.verbs import Verb
 from tests.approvals.world import World, draft, operation
 from tests.dispatch.world import BODY, Dispatching
-from tests.support import make_person
+from tests.support import make_people
 from workflows import journal
 from workflows.locks import lock_job
 from workflows.models import Job, JournalEntry, WorkItem
@@ -46,13 +46,15 @@ class Desk:
     def make(cls, url: str, contract: Contract) -> Desk:
         sending = Dispatching.make(url, contract)
         tenant = sending.world.tenant
-        return cls(
-            sending=sending,
-            anna=make_person(tenant, Role.OPERATOR, handle=f"anna.{tenant.slug}"),
-            ben=make_person(tenant, Role.OPERATOR, handle=f"ben.{tenant.slug}"),
-            admin=sending.admin,
-            auditor=make_person(tenant, Role.AUDITOR),
+        anna, ben, auditor = make_people(
+            tenant,
+            {
+                f"anna.{tenant.slug}": [Role.OPERATOR],
+                f"ben.{tenant.slug}": [Role.OPERATOR],
+                f"audit.{tenant.slug}": [Role.AUDITOR],
+            },
         )
+        return cls(sending=sending, anna=anna, ben=ben, admin=sending.admin, auditor=auditor)
 
     @property
     def world(self) -> World:
