@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from access.models import Membership, Person
 from access.refusals import NotPermitted
-from access.roles import Actor, ActorKind, Role
+from access.roles import WORKER, Actor, ActorKind, Role
 from access.tenancy import require_scope
 
 
@@ -16,12 +16,23 @@ def roles_of(person_id: int) -> frozenset[Role]:
 
 def require(person_id: int, *roles: Role) -> Actor:
     """The person as an actor in the first of `roles` that they hold, or NotPermitted. Reads the database."""
+    if (actor := _in_first_of(person_id, roles)) is None:
+        raise NotPermitted(who_may(*roles))
+    return actor
+
+
+def noted(person_id: int, *roles: Role) -> Actor:
+    """As whom a refused person is journalled: in the first of `roles` that they hold; without any, the machine says so."""
+    return _in_first_of(person_id, roles) or WORKER
+
+
+def _in_first_of(person_id: int, roles: tuple[Role, ...]) -> Actor | None:
     held = roles_of(person_id)
     for role in roles:
         if role in held:
             name = Person.objects.values_list("username", flat=True).get(pk=person_id)
             return Actor(kind=ActorKind(role.value), name=name, person_id=person_id)
-    raise NotPermitted(who_may(*roles))
+    return None
 
 
 def who_may(*roles: Role) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
@@ -14,17 +13,7 @@ from console.links import link
 from console.queries import counts
 from console.views.costs import MAY_SEE
 from outbox.views import READERS
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """One entry of the navigation. `count` is how many wait there for a person; None where nothing can wait."""
-
-    label: str
-    url: str
-    key: str
-    count: int | None = None
-    current: bool = False
+from web.navigation import Room
 
 
 def console(request: HttpRequest) -> dict[str, Any]:

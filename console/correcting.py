@@ -20,8 +20,8 @@ from console.words import stage_title
 from workflows import arguments
 from workflows.authoring import Problem
 from workflows.authoring.steps import Parameter, Step
+from workflows.forms import attempts_field
 from workflows.models import Job, WorkItem
-from workflows.stopped import MOST_ATTEMPTS
 
 EDITABLE = 100_000
 """Characters of one thing that a form can hold."""
@@ -137,13 +137,7 @@ class CorrectionForm(forms.Form):
 class WhyForm(forms.Form):
     """How often it is tried again and why, and the claim that was on the screen."""
 
-    attempts = forms.IntegerField(
-        label="More attempts",
-        min_value=1,
-        max_value=MOST_ATTEMPTS,
-        initial=3,
-        error_messages={"required": "Say how often it is tried again, 1 to 20."},
-    )
+    attempts = attempts_field("More attempts")
     reason = forms.CharField(
         label="What was wrong, kept in the journal",
         widget=forms.Textarea(attrs={"rows": 3}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import forms
 
-from workflows.stopped import MOST_ATTEMPTS
+from workflows.forms import attempts_field
 
 
 class ReasonForm(forms.Form):
@@ -21,11 +21,5 @@ class ReasonForm(forms.Form):
 class RedriveForm(ReasonForm):
     """How often what was stopped is tried again, and why it should work now."""
 
-    attempts = forms.IntegerField(
-        label="Attempts for each item",
-        min_value=1,
-        max_value=MOST_ATTEMPTS,
-        initial=3,
-        error_messages={"required": "Say how often it is tried again, 1 to 20."},
-    )
+    attempts = attempts_field("Attempts for each item")
     field_order = ("attempts", "reason")

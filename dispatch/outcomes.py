@@ -133,8 +133,8 @@ def decide(
         lookups=operation.lookups,
         last_lookup_at=_last_lookup_at(operation),
         resubmissions=operation.automatic_resubmissions,
-        in_progress=_trailing(submissions, Outcome.IN_PROGRESS),
-        futile=_trailing(submissions, *DEFINITELY_NOTHING),
+        in_progress=recovery.in_a_row([s.outcome for s in submissions], Outcome.IN_PROGRESS),
+        futile=recovery.in_a_row([s.outcome for s in submissions], *DEFINITELY_NOTHING),
         safe_until=operation.resubmit_safe_until,
         slow=last is not None and ("in time" in last.fault or last.status == 504),
         no_more_sends=_no_more_sends(job, submissions),
@@ -261,15 +261,6 @@ def _no_more_sends(job: Job, submissions: list[Submission]) -> bool:
         return True
     # A 500 again under the same key is the stored answer: sending on would repeat it for ever.
     return bool(submissions) and submissions[-1].resubmission and submissions[-1].status == 500
-
-
-def _trailing(submissions: list[Submission], *outcomes: Outcome) -> int:
-    count = 0
-    for submission in reversed(submissions):
-        if submission.outcome not in outcomes:
-            break
-        count += 1
-    return count
 
 
 def _last_lookup_at(operation: Operation) -> datetime | None:

@@ -7,6 +7,7 @@ a person or new evidence moves it: time never does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -89,6 +90,16 @@ def _why_none(facts: Facts, contract: Contract) -> str:
     if contract.has_window and (facts.safe_until is None or facts.safe_until <= facts.now):
         return "the time in which the same key is safe has passed"
     return "the look-ups have ended and nothing more is sent by itself"
+
+
+def in_a_row(outcomes: Sequence[str | None], *wanted: str) -> int:
+    """How many of the last outcomes, without a gap, are among `wanted`."""
+    count = 0
+    for outcome in reversed(outcomes):
+        if outcome not in wanted:
+            break
+        count += 1
+    return count
 
 
 def backoff(failures: int, *, share: float) -> timedelta:

@@ -15,6 +15,7 @@ from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AG
 from reconciliation.actions.receipts import Receipt
 from reconciliation.actions.working import LONGEST
 from reconciliation.queries import CasePage
+from workflows.forms import attempts_field
 
 _LATEST_VERSION = 2**31 - 1
 
@@ -123,13 +124,7 @@ class DeclineForm(ReasonForm):
 
 
 class RetryForm(ReasonForm):
-    attempts = forms.IntegerField(
-        label="More attempts",
-        min_value=1,
-        max_value=20,
-        initial=3,
-        error_messages={"required": "Say how often it is tried again, 1 to 20."},
-    )
+    attempts = attempts_field("More attempts")
     reason = _words("Why it should work now", "Say why it should work now.")
     field_order = ("attempts", "reason")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -12,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from web.htmx import Conflict, Side
+from web.navigation import Room
 from web.vocabulary import SIGNS
 
 NOW = datetime(2026, 3, 12, 14, 32, tzinfo=UTC)
@@ -34,15 +34,6 @@ COLOURS = (
     "fail",
     "move",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    label: str
-    url: str
-    key: str
-    count: int | None = None
-    current: bool = False
 
 
 class ReasonForm(forms.Form):

@@ -10,13 +10,14 @@ from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
 from access import authority
-from access.models import Person
 from access.refusals import Conflict, NotFound, Refused
-from access.roles import WORKER, Actor, ActorKind
+from access.roles import Role
 from access.tenancy import acting
 from approvals.locks import lock_job_and_proposal
 from approvals.models import Refusal
 from workflows import journal
+
+_SAYING_MOST = (Role.MANAGER, Role.ADMIN, Role.OPERATOR, Role.SUBMITTER, Role.AUDITOR)
 
 
 class SomebodyElseIsDeciding(Conflict):
@@ -69,23 +70,7 @@ def _keep(proposal_id: int, person_id: int, asked: str, refused: Refused, now: d
         "why": type(refused).__name__,
         "person": person_id,
     }
-    journal.record(job=job, event=event, actor=_asker(person_id), evidence=evidence)
-
-
-def _asker(person_id: int) -> Actor:
-    """The person in the role that says most about them; somebody without any role is noted by the machine."""
-    held = {role.value for role in authority.roles_of(person_id)}
-    name = Person.objects.values_list("username", flat=True).get(pk=person_id)
-    for kind in (
-        ActorKind.MANAGER,
-        ActorKind.ADMIN,
-        ActorKind.OPERATOR,
-        ActorKind.SUBMITTER,
-        ActorKind.AUDITOR,
-    ):
-        if kind.value in held:
-            return Actor(kind=kind, name=name, person_id=person_id)
-    return WORKER
+    journal.record(job=job, event=event, actor=authority.noted(person_id, *_SAYING_MOST), evidence=evidence)
 
 
 def _storable(text: str) -> str:

@@ -119,8 +119,8 @@ class Operation:
             lookups=self.lookups,
             last_lookup_at=self.last_lookup_at,
             resubmissions=self.resubmissions,
-            in_progress=_trailing(submissions, Outcome.IN_PROGRESS),
-            futile=_trailing(submissions, *DEFINITELY_NOTHING),
+            in_progress=recovery.in_a_row([s.outcome for s in submissions], Outcome.IN_PROGRESS),
+            futile=recovery.in_a_row([s.outcome for s in submissions], *DEFINITELY_NOTHING),
             safe_until=self.safe_until,
             slow=last is not None and ("in time" in last.fault or last.status == 504),
             no_more_sends=cancelled or _no_more_sends(submissions),
@@ -150,12 +150,3 @@ def _no_more_sends(submissions: list[Submission]) -> bool:
         return False
     # A 500 again under the same key is the stored answer: sending on would repeat it for ever.
     return last.outcome is Outcome.PENDING or (last.resubmission and last.status == 500)
-
-
-def _trailing(submissions: list[Submission], *outcomes: Outcome) -> int:
-    count = 0
-    for submission in reversed(submissions):
-        if submission.outcome not in outcomes:
-            break
-        count += 1
-    return count

@@ -10,7 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from access.tenancy import reading
-from examples.demos.installation import Installation, NotSeen
+from examples.demos.installation import Installation, require_promised
 from examples.management.sample import MANAGER, OPERATOR
 from examples.sample_documents import agreement, docx, pdf
 from examples.simulators.client import Call, Change
@@ -67,7 +67,7 @@ def _record(on: Installation, contract: str) -> dict[str, Any]:
         "taken_out": [c["kind"] for c in _changes(on, job) if "deleted" in c["kind"]],
         "journal_fault": on.journal_fault(job.pk),
     }
-    _expect(
+    require_promised(
         job,
         seen,
         state=JobState.CONFIRMED.value,
@@ -117,7 +117,7 @@ def _undone(on: Installation, contract: str) -> dict[str, Any]:
         - len(_deleted(on, job)),
         "journal_fault": on.journal_fault(job.pk),
     }
-    _expect(
+    require_promised(
         job,
         seen,
         state=JobState.FAILED.value,
@@ -179,9 +179,3 @@ def _standing(on: Installation, job: Job) -> Standing | None:
     with reading(on.tenant_id):
         progress = progress_of(Job.objects.get(pk=job.pk))
     return None if progress is None else progress.standing
-
-
-def _expect(job: Job, seen: dict[str, Any], **expected: Any) -> None:
-    wrong = {name: (seen[name], value) for name, value in expected.items() if seen[name] != value}
-    if wrong:
-        raise NotSeen(f"{job.label} ended otherwise than promised (seen, promised): {wrong}.")

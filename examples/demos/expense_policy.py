@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from access.tenancy import reading
-from examples.demos.installation import Installation, NotSeen
+from examples.demos.installation import Installation, require_promised
 from examples.management.sample import MANAGER, SECOND_MANAGER
 from examples.simulators.client import Call
 from workflows.models import Checkpoint, Job
@@ -128,9 +128,7 @@ def _observed(
         "keys_sent": [] if contract == "neither" else [key],
         "journal_fault": "",
     }
-    wrong = {name: seen[name] for name, value in expected.items() if seen[name] != value}
-    if wrong:
-        raise NotSeen(f"{job.label} ended otherwise than promised: {wrong}.")
+    require_promised(job, seen, **expected)
     on.teller.step(
         f"{job.label}: {seen['state']}, {len(saved)} saved rules unchanged, {seen['effects']} effect, journal valid"
     )

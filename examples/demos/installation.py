@@ -6,10 +6,10 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.management import call_command
@@ -52,6 +52,13 @@ LONGEST_WAIT = 90.0
 
 class NotSeen(Exception):
     """What the demo promises did not happen; the message says what was seen instead."""
+
+
+def require_promised(job: Job, seen: Mapping[str, Any], **promised: Any) -> None:
+    """NotSeen unless everything that was promised was seen so."""
+    wrong = {name: (seen[name], value) for name, value in promised.items() if seen[name] != value}
+    if wrong:
+        raise NotSeen(f"{job.label} ended otherwise than promised (seen, promised): {wrong}.")
 
 
 @dataclass(frozen=True)

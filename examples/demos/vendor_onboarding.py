@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from examples.demos.installation import Installation, NotSeen
+from examples.demos.installation import Installation, NotSeen, require_promised
 from examples.demos.workers import kill_worker, live_workers, worker_at_work_on
 from examples.management.sample import MANAGER, SECOND_MANAGER
 from workflows.models import Job
@@ -132,9 +132,7 @@ def _observed(on: Installation, job: Job, contract: str, goal: JobState) -> dict
         "journal_fault": "",
         **({"requests": 1} if contract == "neither" else {}),
     }
-    wrong = {name: seen[name] for name, value in expected.items() if seen[name] != value}
-    if wrong:
-        raise NotSeen(f"{job.label} ended otherwise than promised: {wrong}.")
+    require_promised(job, seen, **expected)
     on.teller.step(
         f"{job.label}: {seen['state']}, {seen['effects']} effect at the receiver, {seen['requests']} request, journal valid"
     )

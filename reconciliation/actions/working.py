@@ -11,9 +11,8 @@ from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
 from access import authority
-from access.models import Person
 from access.refusals import Conflict, NotFound, Refused, Unprocessable
-from access.roles import WORKER, Actor, ActorKind
+from access.roles import Actor, Role
 from access.tenancy import acting
 from reconciliation import verbs
 from reconciliation.casework import storable
@@ -26,6 +25,7 @@ from workflows import journal
 from workflows.models import Job, JournalEntry
 
 LONGEST = 4000
+_SAYING_MOST = (Role.OPERATOR, Role.ADMIN, Role.MANAGER, Role.SUBMITTER, Role.AUDITOR)
 
 
 class StaleCase(Conflict):
@@ -138,19 +138,6 @@ def _last_event(case: Case) -> JournalEntry | None:
 def _keep(case_id: int, person_id: int, asked: str, refused: Refused) -> None:
     job, case = lock_job_and_case(case_id)
     evidence = {"case": case.pk, "asked": asked, "why": type(refused).__name__, "person": person_id}
-    journal.record(job=job, event="case.refused", actor=_anybody(person_id), evidence=evidence)
-
-
-def _anybody(person_id: int) -> Actor:
-    held = {role.value for role in authority.roles_of(person_id)}
-    name = Person.objects.values_list("username", flat=True).get(pk=person_id)
-    for kind in (
-        ActorKind.OPERATOR,
-        ActorKind.ADMIN,
-        ActorKind.MANAGER,
-        ActorKind.SUBMITTER,
-        ActorKind.AUDITOR,
-    ):
-        if kind.value in held:
-            return Actor(kind=kind, name=name, person_id=person_id)
-    return WORKER
+    journal.record(
+        job=job, event="case.refused", actor=authority.noted(person_id, *_SAYING_MOST), evidence=evidence
+    )

@@ -12,7 +12,7 @@ from access.roles import Role
 from reconciliation.bulk.selecting import Filters
 from reconciliation.bulk.verbs import TERMS, Terms
 from reconciliation.models import CaseKind
-from workflows.stopped import MOST_ATTEMPTS
+from workflows.forms import attempts_field
 
 
 def _line(label: str, help_text: str = "") -> forms.CharField:
@@ -79,13 +79,7 @@ class ChooseForm(forms.Form):
 class ConfirmForm(forms.Form):
     """A reason that every one of them keeps, and how often each is tried again where that is asked."""
 
-    attempts = forms.IntegerField(
-        label="Attempts for each item",
-        min_value=1,
-        max_value=MOST_ATTEMPTS,
-        initial=3,
-        error_messages={"required": "Say how often each is tried again, 1 to 20."},
-    )
+    attempts = attempts_field("Attempts for each item", what="each")
     reason = forms.CharField(
         label="Reason, kept in every journal",
         max_length=1000,

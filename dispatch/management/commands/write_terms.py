@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from access.models import Person, Tenant
+from access.management import named
 from access.refusals import Refused
 from dispatch.actions.write_terms import write_terms
 from dispatch.terms import BadTerms, read_terms
@@ -34,10 +34,10 @@ class Command(BaseCommand):
     ) -> None:
         try:
             written = write_terms(
-                tenant_id=_tenant(tenant).pk,
+                tenant_id=named.organisation(tenant).pk,
                 terms=read_terms(file),
                 addresses=_addresses(url),
-                person_id=_person(handle).pk,
+                person_id=named.person(handle).pk,
                 now=timezone.now(),
             )
         except (BadTerms, Refused) as refused:
@@ -46,21 +46,6 @@ class Command(BaseCommand):
             self.stdout.write(one.sentence)
         if not written:
             self.stdout.write(f"{file} names no policies and no receivers.")
-
-
-def _tenant(slug: str) -> Tenant:
-    found = Tenant.objects.filter(slug=slug).first()
-    if found is None:
-        known = ", ".join(Tenant.objects.order_by("slug").values_list("slug", flat=True)) or "none"
-        raise CommandError(f"There is no organisation {slug} here. There are: {known}.")
-    return found
-
-
-def _person(handle: str) -> Person:
-    found = Person.objects.filter(username=handle).first()
-    if found is None:
-        raise CommandError(f"There is nobody called {handle} here.")
-    return found
 
 
 def _addresses(given: list[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from access.management import named
 from access.models import Person, Tenant
 from access.refusals import Refused
 from access.tenancy import reading
@@ -26,9 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--as", dest="handle", help="the operator or admin who asks for it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        tenant = Tenant.objects.filter(slug=options["organisation"]).first()
-        if tenant is None:
-            raise CommandError(f"There is no organisation {options['organisation']}.")
+        tenant = named.organisation(options["organisation"])
         if options["send_again"]:
             self._send_again(tenant, options)
         else:

@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from access.models import Person, Tenant
+from access.management import named
+from access.models import Tenant
 from access.refusals import Refused
 from access.tenancy import reading
 from reconciliation.actions.bulk import Planned, confirm_bulk, plan_bulk
@@ -57,7 +58,7 @@ class Command(BaseCommand):
         parser.add_argument("--yes", action="store_true", help="do it; without, only show what it would be")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        tenant, person = _tenant(options["organisation"]), _person(options["person"])
+        tenant, person = named.organisation(options["organisation"]), named.person(options["person"])
         try:
             planned = plan_bulk(
                 tenant_id=tenant.pk,
@@ -122,21 +123,6 @@ def _is_running(tenant: Tenant, planned: Planned) -> bool:
 def _page(tenant: Tenant, planned: Planned) -> BulkPage:
     with reading(tenant.pk):
         return bulk_page(planned.bulk_id, frozenset())
-
-
-def _tenant(slug: str) -> Tenant:
-    tenant = Tenant.objects.filter(slug=slug).first()
-    if tenant is None:
-        names = ", ".join(Tenant.objects.order_by("slug").values_list("slug", flat=True)) or "none"
-        raise CommandError(f'There is no organisation "{slug}" here. There are: {names}.')
-    return tenant
-
-
-def _person(handle: str) -> Person:
-    person = Person.objects.filter(username=handle).first()
-    if person is None:
-        raise CommandError(f'There is nobody called "{handle}" here.')
-    return person
 
 
 def _filters(options: dict[str, Any], tenant: Tenant) -> Filters:

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from access.management import named
 from access.models import Tenant
 from access.tenancy import reading
 from workflows import pricing
@@ -73,10 +74,7 @@ class Command(BaseCommand):
 
 
 def _tenants(slug: str | None) -> list[Tenant]:
-    found = list(Tenant.objects.filter(**({"slug": slug} if slug else {})).order_by("slug"))
-    if slug and not found:
-        raise CommandError(f"There is no organisation {slug}.")
-    return found
+    return [named.organisation(slug)] if slug else list(Tenant.objects.order_by("slug"))
 
 
 def _day(text: str) -> date:

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from access import signatures
-from access.doors import find_tenant
-from access.models import Person, Tenant
+from access.management import named
+from access.models import Tenant
 from access.refusals import Refused
 from access.tenancy import reading
 from workflows import sources
@@ -51,9 +51,7 @@ class Command(BaseCommand):
                 )
 
     def handle(self, *args: Any, verb: str, tenant: str, **options: Any) -> None:
-        found = find_tenant(tenant)
-        if found is None:
-            raise CommandError(f"There is no organisation {tenant}.")
+        found = named.organisation(tenant)
         if verb == "list":
             self._list(found)
             return
@@ -64,9 +62,7 @@ class Command(BaseCommand):
         self._tell(verb, found, options)
 
     def _do(self, verb: str, tenant: Tenant, options: dict[str, Any]) -> None:
-        person = Person.objects.filter(username=options["by"]).first()
-        if person is None:
-            raise CommandError(f"There is nobody called {options['by']}.")
+        person = named.person(options["by"])
         who: dict[str, Any] = {
             "tenant_id": tenant.pk, "name": options["name"], "person_id": person.pk, "now": timezone.now(),
         }  # fmt: skip

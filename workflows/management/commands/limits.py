@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from access.management import named
 from access.models import Person, Tenant
 from access.refusals import Refused
 from access.tenancy import reading
@@ -44,7 +45,7 @@ class Command(BaseCommand):
                 )
                 self.stdout.write("Set." if changed else "Nothing changed.")
             else:
-                self._set(_tenant(given["tenant"]), given["name"], terms, given["admin"])
+                self._set(named.organisation(given["tenant"]), given["name"], terms, given["admin"])
         except Refused as refused:
             raise CommandError(str(refused)) from refused
 
@@ -59,19 +60,12 @@ class Command(BaseCommand):
         self.stdout.write("Set.")
 
     def _show(self, slug: str | None) -> None:
-        for tenant in [_tenant(slug)] if slug else Tenant.objects.order_by("slug"):
+        for tenant in [named.organisation(slug)] if slug else Tenant.objects.order_by("slug"):
             with reading(tenant.pk):
                 found = standings(timezone.now())
             self.stdout.write(f"{tenant.slug}:" if found else f"{tenant.slug}: no limits")
             for standing in found:
                 self.stdout.write(f"  {_line(standing)}")
-
-
-def _tenant(slug: str) -> Tenant:
-    tenant = Tenant.objects.filter(slug=slug).first()
-    if tenant is None:
-        raise CommandError(f"There is no organisation {slug}.")
-    return tenant
 
 
 def _terms(given: dict[str, Any]) -> Terms:
