@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 from hypothesis import settings as hypothesis_settings
+
+if TYPE_CHECKING:
+    from examples.simulators.client import ProviderControl
 
 # A busy machine is no fault of what is tested: no test here is judged by its time.
 hypothesis_settings.register_profile("untimed", deadline=None)
@@ -41,3 +45,30 @@ def _empty(owner: psycopg.Connection[tuple[object]]) -> None:
     if connection.in_atomic_block or connection.needs_rollback:
         connection.close()  # a test left it in the middle of something, whose locks we would wait for
     databases.empty(owner)
+
+
+@pytest.fixture(scope="session")
+def provider_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a provider process that all tests of this process ask."""
+    from examples.simulators.client import start_provider
+
+    with start_provider(database=tmp_path_factory.mktemp("provider") / "provider.sqlite3") as running:
+        yield running.base_url
+
+
+@pytest.fixture
+def provider(
+    provider_address: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ProviderControl]:
+    """The provider that this process asks: not called yet, and with half a second for an answer."""
+    from examples.simulators.client import ProviderControl
+    from workflows import providers
+
+    settings.COUNTERFOIL_PROVIDER_URL = provider_address
+    monkeypatch.setenv("COUNTERFOIL_PROVIDER_TIMEOUT", "0.5")
+    providers._client.cache_clear()
+    control = ProviderControl(provider_address)
+    control.clear_calls()
+    yield control
+    control.clear_script()
+    providers._client.cache_clear()

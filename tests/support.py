@@ -6,15 +6,17 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
 from access.models import Membership, Person, Tenant
 from access.roles import Role
 from access.tenancy import acting
+from workflows import registry
 
 T = TypeVar("T")
+PATIENCE = 4
 
 
 def make_tenant(slug: str = "") -> Tenant:
@@ -47,13 +49,28 @@ def _password() -> str:
     return PBKDF2PasswordHasher().encode("correct horse", salt="tests", iterations=1)
 
 
+def install(settings: Any, *modules: str) -> None:
+    """The workflows of these modules in place of whatever this process knew. Put back by `forget_workflows`."""
+    settings.COUNTERFOIL_WORKFLOWS = list(modules)
+    forget_workflows()
+
+
+def forget_workflows() -> None:
+    """Have this process load its workflows anew when they are next asked for."""
+    registry.workflows.cache_clear()
+    registry.digests.cache_clear()
+
+
 def eventually(look: Callable[[], T], *, seconds: float = 20.0, what: str = "") -> T:
-    """The first truthy value of `look`, polled; AssertionError with `what` when there is none in time."""
-    deadline = time.monotonic() + seconds
+    """The first truthy value of `look`, polled; AssertionError with `what` when there is none in time.
+
+    `seconds` are those of a calm machine: what is judged is that it happens, so a busy one gets more.
+    """
+    deadline = time.monotonic() + PATIENCE * seconds
     while True:
         value = look()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not seen within {seconds} s: {what or look}")
+            raise AssertionError(f"not seen within {PATIENCE * seconds:g} s: {what or look}")
         time.sleep(0.02)

@@ -39,8 +39,7 @@ from access.refusals import NotFound, NotPermitted, Refused
 from access.roles import Role
 from access.spans import BadSpan, Span, local
 from access.tenancy import reading
-from tests.approvals.world import make_person
-from tests.support import make_tenant
+from tests.support import make_person, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

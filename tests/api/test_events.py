@@ -20,8 +20,7 @@ from django.utils import timezone
 from access.models import Person, Tenant, TenantEntry
 from access.roles import Role
 from access.tenancy import reading
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry
+from tests.support import eventually, install, make_person, make_tenant
 from workflows.actions.event_sources import add_source, end_source, rotate_source
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
@@ -35,9 +34,7 @@ SHIPMENT = {"key": "shipment R-7", "value": {"carrier": "Norvik", "parcels": 2}}
 
 @pytest.fixture(autouse=True)
 def installed(_installed: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.waiting"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.waiting")
     monkeypatch.setenv("COUNTERFOIL_EVENTS_ONE", SECRET)
     monkeypatch.setenv("COUNTERFOIL_EVENTS_TWO", OTHER)
 
@@ -276,9 +273,7 @@ def test_rubbish_is_kept_up_to_a_limit_and_what_is_waited_for_is_taken_beyond_it
 def test_a_server_without_the_revision_asks_for_the_event_again(
     post: Callable[..., httpx.Response], tenant: Tenant, waiting_job: int, settings: Any
 ) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.console.workflows"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.console.workflows")
     problem(post(), 503)
     assert kept(tenant) == []
 

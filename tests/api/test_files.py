@@ -14,8 +14,7 @@ from access.models import Person, Tenant
 from access.roles import Role
 from access.tenancy import reading
 from tests.console.support import as_person
-from tests.support import make_person, make_tenant
-from workflows import registry
+from tests.support import install, make_person, make_tenant
 from workflows.models import Job, StoredFile
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,9 +24,7 @@ DIGEST = hashlib.sha256(PDF).hexdigest()
 
 @pytest.fixture(autouse=True)
 def _own_workflow(settings: Any) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.filing"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.filing")
 
 
 @pytest.fixture

@@ -9,20 +9,17 @@ import pytest
 
 from approvals import rendering
 from tests.approvals.world import World, render
-from workflows import registry
+from tests.support import forget_workflows, install
 
 
 @pytest.fixture(autouse=True)
 def _own_workflow_and_receiver(settings: Any) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows_for_tests"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows_for_tests")
     before = rendering.renders_operations(render)
     yield
     if before is not None:
         rendering.renders_operations(before)
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from approvals.figures import Figures, by_policy
 from approvals.models import Closing, Proposal
 from approvals.record import my_decisions
 from tests.approvals.pages import as_person, at
-from tests.approvals.world import World, long_ago, make_person
+from tests.approvals.world import World, long_ago
+from tests.support import make_person
 
 
 def figures(world: World) -> list[Figures]:

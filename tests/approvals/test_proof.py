@@ -22,7 +22,8 @@ from approvals.models import Decision, DecisionVoid
 from approvals.proof.exporting import export_decision
 from approvals.proof.signing import public_key, sign
 from approvals.proof.verifying import NotAnExport, verify
-from tests.approvals.world import World, make_person
+from tests.approvals.world import World
+from tests.support import make_person
 from workflows.models import JournalEntry
 
 ROOT = Path(__file__).resolve().parents[2]

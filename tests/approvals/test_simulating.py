@@ -18,7 +18,8 @@ from approvals.names_gone import warnings
 from approvals.policies import PolicyWrittenMeanwhile, read_rules, write_policy
 from approvals.simulating import Answer, Question, simulate
 from tests.approvals.test_authority import absent, group, lend
-from tests.approvals.world import World, at_once, make_person
+from tests.approvals.world import World, at_once
+from tests.support import make_person
 
 HOUR = timedelta(hours=1)
 

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import Settings
 
-from workflows import registry
+from tests.support import forget_workflows, install
 
 
 @pytest.fixture(autouse=True)
 def _installed(settings: Settings) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.console.workflows"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.console.workflows")
     yield
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()

@@ -14,8 +14,7 @@ from access.tenancy import acting, reading
 from console.links import link
 from tests.console.mending import at_the_third_step, letter, stop, versions
 from tests.console.support import HOSTILE, as_person
-from tests.support import make_person, make_tenant
-from workflows import registry
+from tests.support import install, make_person, make_tenant
 from workflows.models import ItemInput, JournalEntry, WorkItem
 from workflows.states import ItemState
 
@@ -25,9 +24,7 @@ WHY = {"attempts": "2", "reason": "the letter was torn"}
 
 @pytest.fixture(autouse=True)
 def letters(settings: Any, _installed: None) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.mending"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.mending")
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from console.links import link
 from console.queries.keeping import Kept
 from tests.console.mending import at_the_third_step, letter, stop
 from tests.console.support import as_person
-from tests.support import make_person, make_tenant
-from workflows import registry
+from tests.support import install, make_person, make_tenant
 from workflows.actions.correct import correct_item
 from workflows.actions.retry import fail_job
 from workflows.actions.skip import skip_item
@@ -32,9 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def letters(settings: Any, _installed: None) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.mending"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.mending")
 
 
 @pytest.fixture
@@ -168,6 +165,7 @@ def test_a_jobs_page_counts_items_without_looking_at_those_that_are_done(
             "seqscan",
             "bitmapscan",
             "sort",
+            "incremental_sort",
             "hashagg",
         ):  # only this index has the order that is grouped by
             cursor.execute(f"SET LOCAL enable_{other} = off")

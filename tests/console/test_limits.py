@@ -19,19 +19,15 @@ from django.test import Client
 from access.models import Person, Tenant, TenantEntry
 from access.roles import Role
 from access.tenancy import reading
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry
+from tests.support import eventually, install, make_person, make_tenant
 from workflows.models import Limit, SharedLimit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def workflows_that_name_a_limit(settings: Any) -> Any:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.fan_outs"]
-    registry.forget() if hasattr(registry, "forget") else registry.workflows.cache_clear()
-    yield
-    registry.forget() if hasattr(registry, "forget") else registry.workflows.cache_clear()
+def workflows_that_name_a_limit(settings: Any, _installed: None) -> None:
+    install(settings, "tests.workflows.fan_outs")
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from access.roles import Role
 from access.tenancy import reading
 from console.links import link
 from tests.console.support import HOSTILE, as_person
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry
+from tests.support import eventually, install, make_person, make_tenant
 from workflows.actions.answer import answer_question
 from workflows.actions.cancel import cancel_job
 from workflows.actions.submit import submit_job
@@ -34,9 +33,7 @@ GIVEN = {"way": "by hand", "parcels": 1, "box": {"width": 3}}
 
 @pytest.fixture(autouse=True)
 def installed(_installed: None, settings: Any) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.console.asking"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.console.asking")
 
 
 @pytest.fixture

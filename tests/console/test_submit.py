@@ -14,8 +14,7 @@ from access.roles import Role
 from access.tenancy import reading
 from console.links import link
 from tests.console.support import HOSTILE, as_person
-from tests.support import make_person, make_tenant
-from workflows import registry
+from tests.support import install, make_person, make_tenant
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -155,8 +154,7 @@ def test_a_body_over_the_limit_is_refused_with_413(client: Client, tenant: Tenan
 def test_the_choice_says_that_a_package_could_not_be_loaded(
     client: Client, tenant: Tenant, settings: Any
 ) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["not_there", *settings.COUNTERFOIL_WORKFLOWS]
-    registry.workflows.cache_clear()
+    install(settings, "not_there", *settings.COUNTERFOIL_WORKFLOWS)
     html = client.get(link("submit", tenant.slug)).content.decode()
     assert "Some packages could not be loaded." in html
     assert "not_there" not in html, "what is wrong with an installation is no tenant's business"

@@ -16,8 +16,7 @@ from access.roles import Role
 from access.tenancy import reading
 from console.links import link
 from tests.console.support import HOSTILE, as_person
-from tests.support import make_person, make_tenant
-from workflows import registry
+from tests.support import install, make_person, make_tenant
 from workflows.models import Job, JobFile, StoredFile
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,9 +26,7 @@ DIGEST = hashlib.sha256(PDF).hexdigest()
 
 @pytest.fixture(autouse=True)
 def _own_workflow(settings: Any) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.filing", "examples.expense_policy"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.filing", "examples.expense_policy")
 
 
 @pytest.fixture

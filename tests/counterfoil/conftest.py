@@ -16,8 +16,8 @@ from approvals.policies import read_rules, write_policy
 from dispatch.actions.receivers import keep_contract, keep_receiver
 from dispatch.contracts import Contract
 from examples.simulators.client import ErpControl, ProviderControl, start_erp, start_provider
-from tests.support import make_person, make_tenant
-from workflows import providers, registry
+from tests.support import forget_workflows, make_person, make_tenant
+from workflows import providers
 from workflows.engine.engine import Engine
 
 
@@ -66,8 +66,7 @@ class Installation:
 def installation(addresses: tuple[str, str], transactional_db: None, settings: Any) -> Iterator[Installation]:
     settings.COUNTERFOIL_WORKFLOWS = ["tests.counterfoil.workflows", "tests.counterfoil.more_workflows"]
     settings.COUNTERFOIL_PROVIDER_URL = addresses[1]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
     providers._client.cache_clear()
     erp, provider = ErpControl(addresses[0]), ProviderControl(addresses[1])
     erp.clear_faults()
@@ -87,6 +86,5 @@ def installation(addresses: tuple[str, str], transactional_db: None, settings: A
     engine.request_stop()
     engine.join()
     provider.clear_script()
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
     providers._client.cache_clear()

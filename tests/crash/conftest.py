@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,12 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 from django.utils import timezone
 
-from access.models import Membership, Person, Tenant
+from access.models import Tenant
 from access.roles import Role
-from access.tenancy import acting, reading
-from examples.demos.workers import Cluster, live_workers
-from tests.support import eventually, make_tenant
-from workflows import registry, verification
+from access.tenancy import reading
+from examples.demos.workers import Cluster
+from tests import clusters
+from tests.support import eventually, forget_workflows, install, make_person, make_tenant
+from workflows import verification
 from workflows.actions.submit import submit_job
 from workflows.models import Attempt, Checkpoint, WorkItem
 from workflows.replaying import comparing, rows
@@ -84,21 +84,16 @@ class PacedJob:
 
 @pytest.fixture(autouse=True)
 def _own_workflow(settings: Any) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.crash.paced"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.crash.paced")
     yield
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 @pytest.fixture
 def paced_job(transactional_db: None, tmp_path: Path) -> Callable[..., PacedJob]:
     """Submits a job: `paced_job(items=3, gated=[1], milliseconds=0)`; with a `name`, in a folder of its own."""
     tenant = make_tenant()
-    person = Person.objects.create(username=f"sub.{tenant.slug}")
-    with acting(tenant.pk):
-        Membership.objects.create(tenant=tenant, person=person, role=Role.SUBMITTER)
+    person = make_person(tenant, Role.SUBMITTER)
 
     def submit(*, name: str = "", **value: Any) -> PacedJob:
         folder = tmp_path / name
@@ -120,26 +115,11 @@ def paced_job(transactional_db: None, tmp_path: Path) -> Callable[..., PacedJob]
 @pytest.fixture
 def cluster(transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
     """Starts a cluster and returns when its workers serve: `cluster(workers=2, slots=2, lease=30, workflows="…")`."""
-    started: list[Cluster] = []
+    with clusters.starting(tmp_path) as start:
 
-    def start(
-        *, workers: int = 2, slots: int = 2, lease: float = 30, workflows: str = "tests.crash.paced"
-    ) -> Cluster:
-        made = Cluster(
-            environment={
-                "DATABASE_URL": os.environ["DATABASE_URL"],
-                "COUNTERFOIL_WORKFLOWS": workflows,
-                "COUNTERFOIL_WORKERS": str(workers),
-                "COUNTERFOIL_SLOTS": str(slots),
-                "COUNTERFOIL_LEASE_SECONDS": str(lease),
-            },
-            log=tmp_path / "workers.log",
-        )
-        started.append(made)
-        made.start()
-        eventually(lambda: len(live_workers()) >= workers, seconds=30, what=f"{workers} workers")
-        return made
+        def cluster(
+            *, workers: int = 2, slots: int = 2, lease: float = 30, workflows: str = "tests.crash.paced"
+        ) -> Cluster:
+            return start(workflows, workers=workers, slots=slots, COUNTERFOIL_LEASE_SECONDS=lease)
 
-    yield start
-    for one in started:
-        one.kill()
+        yield cluster

@@ -12,8 +12,8 @@ from access.tenancy import acting, reading
 from examples.demos.workers import Cluster
 from reconciliation.models import Bulk, BulkEntry
 from tests.reconciliation.floor import Floor
-from tests.support import eventually
-from workflows import registry, verification
+from tests.support import eventually, install
+from workflows import verification
 from workflows.models import JournalEntry
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes, pytest.mark.long]
@@ -23,9 +23,7 @@ ITEMS = 400
 
 def test_a_bulk_goes_on_where_its_workers_were_killed(cluster: Callable[..., Cluster], settings: Any) -> None:
     """Killed twice while entries are being done; each has one line in the journal and one result."""
-    settings.COUNTERFOIL_WORKFLOWS = [WORKFLOWS]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, WORKFLOWS)
     floor = Floor.make()
     job_id, items = floor.stopped(*["ValueError"] * ITEMS)
     bulk_id = floor.plan("skip")

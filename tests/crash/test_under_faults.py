@@ -31,8 +31,8 @@ from access.refusals import Refused
 from access.roles import Role
 from access.tenancy import acting
 from examples.demos.workers import Cluster
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry, verification
+from tests.support import eventually, install, make_person, make_tenant
+from workflows import verification
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
 from workflows.actions.retry import grant_attempts
@@ -350,9 +350,7 @@ def whatever_happens(scarce: bool, steps: list[tuple[Any, ...]]) -> None:
 def test_whatever_happens_every_promise_about_rows_holds(
     settings: Any, tmp_path: Path, transactional_db: None
 ) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.crash.unruly"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.crash.unruly")
     Run.folder = tmp_path
     Run.happened.clear()
     Run.cluster = Cluster(

@@ -12,8 +12,8 @@ from django.utils import timezone
 from access.roles import Role
 from access.tenancy import reading
 from examples.demos.workers import Cluster
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry, verification
+from tests.support import eventually, install, make_person, make_tenant
+from workflows import verification
 from workflows.actions.retry import fail_job
 from workflows.actions.submit import submit_job
 from workflows.models import JournalEntry, WorkItem
@@ -30,9 +30,7 @@ def test_undoing_goes_on_where_it_was_killed(
     cluster: Callable[..., Cluster], tmp_path: Path, settings: Any
 ) -> None:
     """The handler has taken part 2 away and does not return; every process is killed there, and started again."""
-    settings.COUNTERFOIL_WORKFLOWS = [WORKFLOWS]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, WORKFLOWS)
     tenant = make_tenant()
     submitter, operator = make_person(tenant, Role.SUBMITTER), make_person(tenant, Role.OPERATOR)
     killed = cluster(workers=2, slots=2, workflows=WORKFLOWS)

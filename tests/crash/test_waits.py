@@ -15,8 +15,8 @@ from access.models import Tenant
 from access.roles import Role
 from access.tenancy import reading
 from examples.demos.workers import Cluster, live_workers
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry, verification
+from tests.support import eventually, install, make_person, make_tenant
+from workflows import verification
 from workflows.actions.answer import answer_question
 from workflows.actions.receive_event import receive_event
 from workflows.actions.submit import submit_job
@@ -28,9 +28,7 @@ WORKFLOWS = "tests.workflows.waiting"
 
 @pytest.fixture(autouse=True)
 def installed(_own_workflow: None, settings: Any) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = [WORKFLOWS]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, WORKFLOWS)
 
 
 @pytest.fixture

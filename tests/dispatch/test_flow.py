@@ -18,13 +18,14 @@ from dispatch.wire import exchange
 from tests.approvals.world import at_once, long_ago
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import (
-    BODY,
     Dispatching,
     a_contract,
     a_keyed_contract,
     a_lookup_contract,
     as_json,
     as_owner,
+    receipt,
+    states,
 )
 from workflows.actions.cancel import cancel_job
 from workflows.models import Job
@@ -32,14 +33,6 @@ from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
-
-
-def receipt(record: str) -> bytes:
-    return as_json({"id": f"R-{record}", "record": record, "fields": BODY})
-
-
-def states(d: Dispatching, job: Job) -> tuple[str, list[str]]:
-    return d.job_state(job), [o.state for o in d.operations(job)]
 
 
 def cancel(d: Dispatching, job: Job) -> None:

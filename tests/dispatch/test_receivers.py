@@ -22,24 +22,15 @@ from dispatch.queries import may_have_left
 from dispatch.waiting import why_it_waits
 from tests.dispatch.faults import FaultServer, answers
 from tests.dispatch.world import (
-    BODY,
     Dispatching,
     a_contract,
     a_keyed_contract,
-    as_json,
+    receipt,
+    states,
 )
-from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
-
-
-def receipt(record: str) -> bytes:
-    return as_json({"id": f"R-{record}", "record": record, "fields": BODY})
-
-
-def states(d: Dispatching, job: Job) -> tuple[str, list[str]]:
-    return d.job_state(job), [o.state for o in d.operations(job)]
 
 
 def test_a_paused_receiver_gets_nothing_until_it_is_resumed() -> None:

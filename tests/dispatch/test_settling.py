@@ -12,25 +12,18 @@ from dispatch.locks import lock_job_and_operation
 from dispatch.queries import operations_of, receivers
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import (
-    BODY,
     RECEIPT,
     Dispatching,
     a_contract,
     a_keyed_contract,
     as_json,
+    receipt,
+    states,
 )
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
-
-
-def receipt(record: str) -> bytes:
-    return as_json({"id": f"R-{record}", "record": record, "fields": BODY})
-
-
-def states(d: Dispatching, job: Job) -> tuple[str, list[str]]:
-    return d.job_state(job), [o.state for o in d.operations(job)]
 
 
 def _unknown() -> tuple[Dispatching, Job]:

@@ -206,6 +206,16 @@ class Dispatching:
             )
 
 
+def receipt(record: str) -> bytes:
+    """What the receiver answers that has applied an update of the record."""
+    return as_json({"id": f"R-{record}", "record": record, "fields": BODY})
+
+
+def states(d: Dispatching, job: Job) -> tuple[str, list[str]]:
+    """Of the job and of its operations, in their order."""
+    return d.job_state(job), [o.state for o in d.operations(job)]
+
+
 def make_worker(name: str = "worker-1") -> Worker:
     """A worker with a lease of a minute."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:

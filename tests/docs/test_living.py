@@ -17,8 +17,8 @@ from django.utils import timezone
 from access.roles import Role
 from access.tenancy import reading
 from tests.docs.generated import ROOT
-from tests.support import eventually, make_person, make_tenant
-from workflows import known, registry
+from tests.support import eventually, forget_workflows, install, make_person, make_tenant
+from workflows import known
 from workflows.actions.submit import submit_job
 from workflows.authoring import Ctx, Workflow
 from workflows.engine.engine import Engine
@@ -64,14 +64,11 @@ def load(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
         module = types.ModuleType(MODULE)
         vars(module).update({f"w{n}": w for n, w in enumerate(workflows)})
         monkeypatch.setitem(sys.modules, MODULE, module)
-        settings.COUNTERFOIL_WORKFLOWS = [MODULE]
-        registry.workflows.cache_clear()
-        registry.digests.cache_clear()
+        install(settings, MODULE)
 
     monkeypatch.setattr(known, "_remembered", set())
     yield release
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 def test_the_second_revision_is_the_first_with_what_the_page_says(page: dict[str, Any]) -> None:

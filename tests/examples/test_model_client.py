@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
 
 import openai
 import pytest
@@ -12,7 +10,7 @@ from django.utils import timezone
 from pydantic import BaseModel, ValidationError
 
 from examples.model_client import ask
-from examples.simulators.client import ProviderControl, start_provider
+from examples.simulators.client import ProviderControl
 from workflows import providers
 from workflows.authoring import Ctx, Retry
 from workflows.authoring.asking import read_answer
@@ -24,24 +22,6 @@ pytestmark = pytest.mark.processes
 class Answer(BaseModel):
     limit: str
     reason: str
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with start_provider(database=tmp_path_factory.mktemp("provider") / "provider.sqlite3") as running:
-        yield running.base_url
-
-
-@pytest.fixture
-def provider(address: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderControl]:
-    settings.COUNTERFOIL_PROVIDER_URL = address
-    monkeypatch.setenv("COUNTERFOIL_PROVIDER_TIMEOUT", "0.5")
-    providers._client.cache_clear()
-    control = ProviderControl(address)
-    control.clear_calls()
-    yield control
-    control.clear_script()
-    providers._client.cache_clear()
 
 
 def a_ctx() -> Ctx:

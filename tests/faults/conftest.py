@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,9 +16,9 @@ from django.utils import timezone
 from access.models import Membership, Person, Tenant
 from access.roles import Role
 from access.tenancy import acting, reading
-from examples.demos.workers import Cluster, live_workers
-from tests.support import eventually, make_tenant
-from workflows import registry
+from examples.demos.workers import Cluster
+from tests import clusters
+from tests.support import eventually, forget_workflows, make_tenant
 from workflows.actions.submit import submit_job
 from workflows.models import Attempt, Checkpoint, WorkItem
 from workflows.states import ItemState
@@ -100,11 +99,9 @@ class ActingJob:
 @pytest.fixture(autouse=True)
 def _own_workflows(settings: Any) -> Iterator[None]:
     settings.COUNTERFOIL_WORKFLOWS = WORKFLOWS
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
     yield
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 @pytest.fixture
@@ -139,25 +136,11 @@ def acting_job(transactional_db: None, tmp_path: Path) -> Iterator[Callable[...,
 @pytest.fixture
 def cluster(transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
     """Starts a cluster and returns when its workers serve: `cluster(workers=1, slots=2, lease=30)`."""
-    started: list[Cluster] = []
+    with clusters.starting(tmp_path) as start:
 
-    def start(*, workers: int = 1, slots: int = 2, lease: float = 30, **environment: str) -> Cluster:
-        made = Cluster(
-            environment={
-                "DATABASE_URL": os.environ["DATABASE_URL"],
-                "COUNTERFOIL_WORKFLOWS": ",".join(WORKFLOWS),
-                "COUNTERFOIL_WORKERS": str(workers),
-                "COUNTERFOIL_SLOTS": str(slots),
-                "COUNTERFOIL_LEASE_SECONDS": str(lease),
-                **environment,
-            },
-            log=tmp_path / "workers.log",
-        )
-        started.append(made)
-        made.start()
-        eventually(lambda: len(live_workers()) >= workers, seconds=30, what=f"{workers} workers")
-        return made
+        def cluster(*, workers: int = 1, slots: int = 2, lease: float = 30, **environment: str) -> Cluster:
+            return start(
+                *WORKFLOWS, workers=workers, slots=slots, COUNTERFOIL_LEASE_SECONDS=lease, **environment
+            )
 
-    yield start
-    for one in started:
-        one.kill()
+        yield cluster

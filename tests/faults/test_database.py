@@ -23,8 +23,8 @@ from access.tenancy import reading
 from examples.demos.workers import Cluster, live_workers
 from examples.management.sample import MANAGER, SECOND_MANAGER
 from tests.faults.servers import OnOwnServer, OwnServer, installed_on, own_server, pass_time
-from tests.support import eventually
-from workflows import registry, verification
+from tests.support import eventually, forget_workflows
+from workflows import verification
 from workflows.models import Attempt, Worker
 from workflows.states import JobState
 
@@ -38,11 +38,9 @@ LATENCY = 0.4
 @pytest.fixture(autouse=True)
 def _own_workflows() -> Iterator[None]:
     """The examples', in place of the misbehaving ones."""
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
     yield
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 @pytest.fixture(scope="module")

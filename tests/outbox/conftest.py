@@ -11,7 +11,6 @@ import pytest
 from django.utils import timezone
 
 from access.models import Person, Tenant
-from access.roles import Role
 from access.tenancy import reading
 from approvals import rendering
 from outbox.actions.endpoints import add_endpoint
@@ -19,8 +18,7 @@ from outbox.dispatcher.dispatcher import Dispatcher
 from outbox.models import Endpoint
 from tests.approvals.world import World, render
 from tests.outbox.receiving import OTHER_SECRET, SECRET, Listener, Mailbox
-from tests.support import make_person, make_tenant
-from workflows import registry
+from tests.support import forget_workflows, install
 from workflows.engine.connections import connect
 
 Started = Callable[..., Any]
@@ -30,16 +28,6 @@ Started = Callable[..., Any]
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_WEBHOOK_SAMPLE", SECRET)
     monkeypatch.setenv("COUNTERFOIL_WEBHOOK_OTHER", OTHER_SECRET)
-
-
-@pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def admin(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.ADMIN)
 
 
 @pytest.fixture
@@ -109,12 +97,9 @@ def started() -> Iterator[Started]:
 @pytest.fixture
 def world(settings: Any, transactional_db: None) -> Iterator[World]:
     """People, a policy and jobs whose proposals are frozen for real, with the workflow of those tests."""
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows_for_tests"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows_for_tests")
     before = rendering.renders_operations(render)
     yield World.make()
     if before is not None:
         rendering.renders_operations(before)
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()

@@ -24,8 +24,9 @@ from outbox.models import Endpoint, Message
 from reconciliation import undelivered
 from reconciliation.actions.steps import record_outcome
 from reconciliation.models import Case, CaseKind
-from tests.approvals.world import World, make_person
+from tests.approvals.world import World
 from tests.outbox.telling import messages
+from tests.support import make_person
 from workflows import journal
 from workflows.engine.connections import connect
 from workflows.locks import lock_job

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from workflows import registry
+from tests.support import forget_workflows, install
 
 
 @pytest.fixture(autouse=True)
 def _own_workflow(settings: Any) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows_for_tests"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows_for_tests")
     yield
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()

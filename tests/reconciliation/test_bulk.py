@@ -37,8 +37,8 @@ from reconciliation.models import Bulk, BulkEntry, BulkState
 from tests.approvals.world import at_once
 from tests.dispatch.world import as_engine
 from tests.reconciliation.floor import Floor
-from tests.support import eventually, make_person
-from workflows import journal, registry
+from tests.support import eventually, install, make_person
+from workflows import journal
 from workflows.actions.retry import grant_attempts
 from workflows.locks import lock_job
 from workflows.models import JournalEntry, WorkItem
@@ -49,9 +49,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def letters(settings: Any, _own_workflow: None) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.mending"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.mending")
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from reconciliation.models import Bulk
 from tests.console.support import HOSTILE
 from tests.reconciliation.floor import Floor
 from tests.reconciliation.pages import HTMX, as_person, html_of
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry
+from tests.support import eventually, install, make_person, make_tenant
 from workflows.engine.engine import Engine
 from workflows.states import ItemState
 
@@ -27,9 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def letters(settings: Any, _own_workflow: None) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.mending"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.mending")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from django.utils import timezone
 from access.models import Person, Tenant
 from access.roles import Role
 from access.tenancy import reading
-from examples.demos.workers import Cluster, live_workers
+from examples.demos.workers import Cluster
+from tests import clusters
 from tests.revisions import notes
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry, verification
+from tests.support import eventually, forget_workflows, install, make_person, make_tenant
+from workflows import verification
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
 from workflows.models import Checkpoint, Job, JournalEntry, WorkItem
@@ -98,13 +98,10 @@ def deploy(settings: Any) -> Iterator[Deploy]:
     """Loads a release in this process: `deploy(BOTH)`."""
 
     def load(*modules: str) -> None:
-        settings.COUNTERFOIL_WORKFLOWS = list(modules)
-        registry.workflows.cache_clear()
-        registry.digests.cache_clear()
+        install(settings, *modules)
 
     yield load
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 @pytest.fixture
@@ -163,29 +160,9 @@ def engine(transactional_db: None) -> Iterator[Callable[[], Engine]]:
 @pytest.fixture
 def cluster(transactional_db: None, tmp_path: Path) -> Iterator[StartCluster]:
     """Starts a release's workers as processes and returns when they serve: `cluster(BOTH, workers=1, slots=2)`."""
-    started: list[Cluster] = []
+    with clusters.starting(tmp_path) as start:
 
-    def start(*modules: str, workers: int = 1, slots: int = 2, grace: float = 60) -> Cluster:
-        before = {w.pk for w in live_workers()}
-        made = Cluster(
-            environment={
-                "DATABASE_URL": os.environ["DATABASE_URL"],
-                "COUNTERFOIL_WORKFLOWS": ",".join(modules),
-                "COUNTERFOIL_WORKERS": str(workers),
-                "COUNTERFOIL_SLOTS": str(slots),
-                "COUNTERFOIL_REVISION_GRACE_SECONDS": str(grace),
-            },
-            log=tmp_path / f"workers-{len(started)}.log",
-        )
-        started.append(made)
-        made.start()
-        eventually(
-            lambda: len({w.pk for w in live_workers()} - before) >= workers,
-            seconds=40,
-            what=f"{workers} more workers",
-        )
-        return made
+        def cluster(*modules: str, workers: int = 1, slots: int = 2, grace: float = 60) -> Cluster:
+            return start(*modules, workers=workers, slots=slots, COUNTERFOIL_REVISION_GRACE_SECONDS=grace)
 
-    yield start
-    for one in started:
-        one.kill()
+        yield cluster

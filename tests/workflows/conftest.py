@@ -11,21 +11,17 @@ from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.roles import Role
-from tests.support import make_person, make_tenant
+from tests.support import forget_workflows, install, make_person, make_tenant
 from tests.workflows.keeping import Keep, Kept
-from workflows import registry
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
 
 
 @pytest.fixture(autouse=True)
 def test_workflows(settings: Any) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.definitions"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.definitions")
     yield
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 @pytest.fixture
@@ -57,9 +53,7 @@ def engine(transactional_db: None) -> Iterator[Engine]:
 @pytest.fixture
 def keep(tenant: Tenant, submitter: Person, settings: Any, tmp_path: Path) -> Keep:
     """Submits a job: `keep(parts=3, fails=True, slow=[])`."""
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.compensated"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.compensated")
     operator, admin = make_person(tenant, Role.OPERATOR), make_person(tenant, Role.ADMIN)
 
     def submit(**value: Any) -> Kept:

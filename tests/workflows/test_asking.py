@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import openai
 import pytest
 from django.utils import timezone
 from pydantic import BaseModel, ValidationError
 
-from examples.simulators.client import ProviderControl, start_provider
-from workflows import providers
+from examples.simulators.client import ProviderControl
 from workflows.authoring import Completion, Ctx, Prompt, Retryable
 from workflows.engine.outcomes import retry_after
 
@@ -22,24 +20,6 @@ pytestmark = pytest.mark.processes
 class Kind(BaseModel):
     kind: Literal["travel", "office"]
     reason: str
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with start_provider(database=tmp_path_factory.mktemp("provider") / "provider.sqlite3") as running:
-        yield running.base_url
-
-
-@pytest.fixture
-def provider(address: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderControl]:
-    settings.COUNTERFOIL_PROVIDER_URL = address
-    monkeypatch.setenv("COUNTERFOIL_PROVIDER_TIMEOUT", "0.5")
-    providers._client.cache_clear()
-    control = ProviderControl(address)
-    control.clear_calls()
-    yield control
-    control.clear_script()
-    providers._client.cache_clear()
 
 
 @pytest.fixture

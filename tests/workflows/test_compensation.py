@@ -11,10 +11,10 @@ import pytest
 from django.utils import timezone
 
 from access.tenancy import acting
-from tests.support import eventually
+from tests.support import eventually, forget_workflows
 from tests.workflows import compensated
 from tests.workflows.keeping import IN_REVERSE, Keep, a_claim
-from workflows import hooks, registry, verification
+from workflows import hooks, verification
 from workflows.actions.hold import hold_job
 from workflows.authoring import BadDefinition, Ctx, Workflow
 from workflows.compensation import machine, plan
@@ -278,8 +278,7 @@ def test_compensation_that_takes_something_else_is_refused() -> None:
 
 
 def forget() -> None:
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 def _dies(*_: object) -> None:

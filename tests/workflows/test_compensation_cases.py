@@ -15,9 +15,9 @@ from reconciliation.actions.working import EvidenceMissing, StaleCase
 from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind
 from reconciliation.queries import CasePage, case_page
-from tests.support import eventually
+from tests.support import eventually, forget_workflows
 from tests.workflows.keeping import IN_REVERSE, Keep, Kept
-from workflows import known, registry
+from workflows import known
 from workflows.actions.undo import Undone
 from workflows.compensation import machine, plan
 from workflows.compensation.plan import Standing
@@ -179,8 +179,7 @@ def test_missing_revision_has_a_case_that_closes_when_it_is_back(
 
 
 def forget() -> None:
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 def test_undoing_is_left_to_a_worker_that_has_the_revision(engine: Engine, keep: Keep, settings: Any) -> None:

@@ -15,8 +15,7 @@ from django.utils import timezone
 from access.models import Person, Tenant
 from access.roles import Role
 from access.tenancy import reading
-from tests.support import eventually, make_person
-from workflows import registry
+from tests.support import eventually, install, make_person
 from workflows.actions.correct import correct_item
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
@@ -263,7 +262,5 @@ def test_what_cannot_be_run_again_is_said(
     assert f"JOB-{job_id} has no attempt 999999" in rerun(capsys, job_id, 999_999)[1]
     with pytest.raises(CommandError, match="name it with --attempt"):
         call_command("replay", str(job_id), "--run")
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.failing"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.failing")
     assert "is not deployed here" in rerun(capsys, job_id, attempt_id)[1]

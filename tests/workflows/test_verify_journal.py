@@ -15,8 +15,8 @@ from access.models import Membership, Person, Tenant
 from access.owner import as_owner
 from access.roles import WORKER, Role
 from access.tenancy import acting
-from tests.support import make_tenant
-from workflows import journal, registry
+from tests.support import forget_workflows, install, make_tenant
+from workflows import journal
 from workflows.actions.submit import submit_job
 from workflows.locks import lock_job
 from workflows.states import JobState
@@ -27,12 +27,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _own_workflow(settings: Any) -> Iterator[None]:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows_for_tests"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows_for_tests")
     yield
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    forget_workflows()
 
 
 @pytest.fixture

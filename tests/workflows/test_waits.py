@@ -15,8 +15,7 @@ from access.models import Person, Tenant
 from access.refusals import NotPermitted
 from access.roles import Role
 from access.tenancy import acting, reading
-from tests.support import eventually, make_person, make_tenant
-from workflows import registry
+from tests.support import eventually, install, make_person, make_tenant
 from workflows.actions.answer import AlreadyAnswered, NobodyWaits, NoSuchQuestion, answer_question
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
@@ -38,9 +37,7 @@ ADDRESS = {"street": "High Street 1", "country": "BE"}
 
 @pytest.fixture(autouse=True)
 def installed(test_workflows: None, settings: Any) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.waiting"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.waiting")
 
 
 @pytest.fixture

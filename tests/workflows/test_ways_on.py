@@ -17,7 +17,7 @@ from access.refusals import NotPermitted, Refused, Unprocessable
 from access.roles import Role
 from access.tenancy import acting, reading
 from tests.approvals.world import at_once
-from tests.support import eventually, make_person
+from tests.support import eventually, install, make_person
 from tests.workflows import mending
 from workflows import registry
 from workflows.actions.cancel import cancel_job
@@ -39,9 +39,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def letters(settings: Any, test_workflows: None) -> None:
-    settings.COUNTERFOIL_WORKFLOWS = ["tests.workflows.mending"]
-    registry.workflows.cache_clear()
-    registry.digests.cache_clear()
+    install(settings, "tests.workflows.mending")
 
 
 @pytest.fixture
