@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
+from django.db import connection
 from hypothesis import settings as hypothesis_settings
 
-if TYPE_CHECKING:
-    from examples.simulators.client import ProviderControl
+from access.models import Person, Tenant
+from access.roles import Role
+from config import database
+from examples.simulators.client import ProviderControl, start_provider
+from tests import databases
+from tests.support import make_person, make_tenant
+from workflows import providers
 
 # A busy machine is no fault of what is tested: no test here is judged by its time.
 hypothesis_settings.register_profile("untimed", deadline=None)
@@ -21,9 +27,6 @@ hypothesis_settings.load_profile("untimed")
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_blocker: object) -> Iterator[None]:
     """Replaces pytest-django's: a migrated database of this test process's own, dropped at the end."""
-    from config import database
-    from tests import databases
-
     name = f"counterfoil_test_{secrets.token_hex(5)}"
     with django_db_blocker.unblock():  # type: ignore[attr-defined]
         url = databases.make_copy(name)
@@ -38,10 +41,6 @@ def django_db_setup(django_db_blocker: object) -> Iterator[None]:
 
 
 def _empty(owner: psycopg.Connection[tuple[object]]) -> None:
-    from django.db import connection
-
-    from tests import databases
-
     if connection.in_atomic_block or connection.needs_rollback:
         connection.close()  # a test left it in the middle of something, whose locks we would wait for
     databases.empty(owner)
@@ -50,8 +49,6 @@ def _empty(owner: psycopg.Connection[tuple[object]]) -> None:
 @pytest.fixture(scope="session")
 def provider_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a provider process that all tests of this process ask."""
-    from examples.simulators.client import start_provider
-
     with start_provider(database=tmp_path_factory.mktemp("provider") / "provider.sqlite3") as running:
         yield running.base_url
 
@@ -61,9 +58,6 @@ def provider(
     provider_address: str, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ProviderControl]:
     """The provider that this process asks: not called yet, and with half a second for an answer."""
-    from examples.simulators.client import ProviderControl
-    from workflows import providers
-
     settings.COUNTERFOIL_PROVIDER_URL = provider_address
     monkeypatch.setenv("COUNTERFOIL_PROVIDER_TIMEOUT", "0.5")
     providers._client.cache_clear()
@@ -72,3 +66,23 @@ def provider(
     yield control
     control.clear_script()
     providers._client.cache_clear()
+
+
+@pytest.fixture
+def tenant(transactional_db: None) -> Tenant:
+    return make_tenant()
+
+
+@pytest.fixture
+def submitter(tenant: Tenant) -> Person:
+    return make_person(tenant, Role.SUBMITTER)
+
+
+@pytest.fixture
+def operator(tenant: Tenant) -> Person:
+    return make_person(tenant, Role.OPERATOR)
+
+
+@pytest.fixture
+def admin(tenant: Tenant) -> Person:
+    return make_person(tenant, Role.ADMIN)

@@ -18,8 +18,12 @@ from pathlib import Path
 
 import django
 import psycopg
+from django.apps import apps
+from django.core.management import call_command
+from django.db import connections
 from psycopg import sql
 
+from access import database_objects
 from config import database
 
 TEMPLATE = "counterfoil_template_"
@@ -61,8 +65,6 @@ def _make_template(login: psycopg.Connection[tuple[str]], template: str) -> None
 
 
 def _migrate(name: str, url: str) -> None:
-    from django.core.management import call_command
-
     with used_by_this_process(name, url):
         call_command("migrate", verbosity=0)
 
@@ -70,8 +72,6 @@ def _migrate(name: str, url: str) -> None:
 @contextmanager
 def used_by_this_process(name: str, url: str) -> Iterator[None]:
     """Django and the processes that are started in the block use that database."""
-    from django.db import connections
-
     connection = connections["default"]
     connection.close()
     names = connection.settings_dict["NAME"], os.environ.get("DATABASE_URL")
@@ -117,8 +117,6 @@ def _prepare_emptying(url: str) -> None:
 
 
 def _referring_first(owner: psycopg.Connection[tuple[str, str]]) -> list[str]:
-    from django.apps import apps
-
     tables = {m._meta.db_table for m in apps.get_models(include_auto_created=True) if m._meta.managed}
     graph: TopologicalSorter[str] = TopologicalSorter({t: set() for t in tables})
     references = owner.execute(
@@ -133,8 +131,6 @@ def _referring_first(owner: psycopg.Connection[tuple[str, str]]) -> list[str]:
 
 def _digest() -> str:
     """Of everything that the template's content follows from."""
-    from access import database_objects
-
     digest = hashlib.sha256(f"{django.__version__}\n{database_objects.statements()}".encode())
     for path in _sources():
         digest.update(f"{path.parent.parent.name}/{path.name}\n".encode() + path.read_bytes())
@@ -143,8 +139,6 @@ def _digest() -> str:
 
 def _sources() -> list[Path]:
     """Every app's migrations, what of ours they import, the command that applies them, and this module."""
-    from django.apps import apps
-
     migrations = sorted(m for app in apps.get_app_configs() for m in Path(app.path).glob("migrations/*.py"))
     ours = {app.name for app in apps.get_app_configs() if "site-packages" not in app.path}
     imported = {

@@ -20,7 +20,7 @@ from django.utils import timezone
 from access.models import Person, Tenant, TenantEntry
 from access.roles import Role
 from access.tenancy import reading
-from tests.support import eventually, install, make_person, make_tenant
+from tests.support import eventually, install, make_person
 from workflows.actions.event_sources import add_source, end_source, rotate_source
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
@@ -37,16 +37,6 @@ def installed(_installed: None, settings: Any, monkeypatch: pytest.MonkeyPatch) 
     install(settings, "tests.workflows.waiting")
     monkeypatch.setenv("COUNTERFOIL_EVENTS_ONE", SECRET)
     monkeypatch.setenv("COUNTERFOIL_EVENTS_TWO", OTHER)
-
-
-@pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def admin(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.ADMIN)
 
 
 @pytest.fixture

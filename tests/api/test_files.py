@@ -27,16 +27,6 @@ def _own_workflow(settings: Any) -> None:
     install(settings, "tests.workflows.filing")
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
-
-
 def send(
     client: Client, slug: str, content: bytes = PDF, name: str = "letter.pdf", field: str = "file"
 ) -> Any:

@@ -18,16 +18,6 @@ from workflows.models import Job
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
-
-
 def send(client: Client, slug: str, body: Any, *, key: str | None = "k-1", name: str = "test-orders") -> Any:
     raw = body if isinstance(body, str | bytes) else json.dumps(body)
     headers = {} if key is None else {"Idempotency-Key": key}

@@ -9,17 +9,12 @@ from access.roles import Role
 from access.tenancy import reading
 from console.links import link
 from tests.console.support import as_person, make_job, make_operation, make_proposal, make_receiver, move
-from tests.support import make_person, make_tenant
+from tests.support import make_person
 from workflows.models import Job, JournalEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 FATES = ("Future steps stopped", "Change reversed", "Change not reversed", "Outcome still being checked")
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
 
 
 def state_of(tenant: Tenant, job_id: int) -> tuple[str, bool, int]:

@@ -27,21 +27,6 @@ def letters(settings: Any, _installed: None) -> None:
     install(settings, "tests.workflows.mending")
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
-
-
-@pytest.fixture
-def operator(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.OPERATOR)
-
-
 def page_of(tenant: Tenant, item: WorkItem) -> str:
     return link("item-correct", tenant.slug, item.job_id, item.pk)
 

@@ -25,16 +25,6 @@ NOON = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
-
-
-@pytest.fixture
 def auditor(tenant: Tenant) -> Client:
     return as_person(make_person(tenant, Role.AUDITOR))
 

@@ -22,16 +22,6 @@ from workflows.models import ExternalEvent
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def admin(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.ADMIN)
-
-
 @pytest.fixture(autouse=True)
 def sources(tenant: Tenant, admin: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_EVENTS_ONE", "whsec_" + base64.b64encode(bytes(32)).decode())

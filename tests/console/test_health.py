@@ -19,22 +19,12 @@ from django.urls import reverse
 from access.models import Person, Tenant
 from access.roles import Role
 from tests.console.support import as_person, make_fan, make_job
-from tests.support import make_person, make_tenant
+from tests.support import make_person
 from workflows import health
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ADVICE = "Start `manage.py qcluster`; nothing goes on without one."
-
-
-@pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
 
 
 @contextmanager

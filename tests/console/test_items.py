@@ -13,13 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from access.models import Person, Tenant
-from access.roles import Role
 from access.tenancy import acting, reading
 from console.links import link
 from console.queries.keeping import Kept
 from tests.console.mending import at_the_third_step, letter, stop
 from tests.console.support import as_person
-from tests.support import install, make_person, make_tenant
+from tests.support import install
 from workflows.actions.correct import correct_item
 from workflows.actions.retry import fail_job
 from workflows.actions.skip import skip_item
@@ -32,21 +31,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def letters(settings: Any, _installed: None) -> None:
     install(settings, "tests.workflows.mending")
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
-
-
-@pytest.fixture
-def operator(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.OPERATOR)
 
 
 def html_of(person: Person, url: str, status: int = 200) -> str:

@@ -10,25 +10,13 @@ import pytest
 from django.test import Client
 
 from access.models import Person, Tenant
-from access.roles import Role
 from console.links import link
 from console.queries import jobs as queries
 from tests.console.support import as_person, make_job, make_operation, make_proposal, make_receiver, move
-from tests.support import make_person, make_tenant
 from workflows.journal import entry_hash
 from workflows.models import JournalEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
 
 
 def shown(client: Client, url: str) -> list[int]:

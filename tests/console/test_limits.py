@@ -30,16 +30,6 @@ def workflows_that_name_a_limit(settings: Any, _installed: None) -> None:
     install(settings, "tests.workflows.fan_outs")
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def admin(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.ADMIN)
-
-
 def signed_in(person: Person) -> Client:
     client = Client()
     client.force_login(person)

@@ -21,19 +21,9 @@ from tests.console.support import (
     make_receiver,
     move,
 )
-from tests.support import make_person, make_tenant
+from tests.support import make_person
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
 
 
 def a_job_with(

@@ -32,16 +32,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PAGES = ("home", "jobs", "job", "item", "job-input", "job-journal", "job-journal-export", "receivers")
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
-
-
 def address(name: str, slug: str, job_id: int, item_id: int) -> str:
     arguments = {"home": (), "jobs": (), "receivers": (), "item": (job_id, item_id)}.get(name, (job_id,))
     return link(name, slug, *arguments)

@@ -37,16 +37,6 @@ def installed(_installed: None, settings: Any) -> None:
 
 
 @pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def operator(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.OPERATOR)
-
-
-@pytest.fixture
 def ask(tenant: Tenant) -> Iterator[Callable[..., Expectation]]:
     """Starts a job whose first step asks, and waits until it does: `ask(role="manager")`."""
     submitter = make_person(tenant, Role.SUBMITTER)

@@ -14,7 +14,7 @@ from access.roles import Role
 from access.tenancy import reading
 from console.links import link
 from tests.console.support import HOSTILE, as_person
-from tests.support import install, make_person, make_tenant
+from tests.support import install, make_person
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,11 +34,6 @@ FILLED = {
     "address.postcode": "",
     "submission_key": "form-1",
 }
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
 
 
 @pytest.fixture

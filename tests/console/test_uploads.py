@@ -30,11 +30,6 @@ def _own_workflow(settings: Any) -> None:
 
 
 @pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
 def client(tenant: Tenant) -> Client:
     return as_person(make_person(tenant, Role.SUBMITTER))
 

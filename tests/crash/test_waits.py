@@ -15,7 +15,7 @@ from access.models import Tenant
 from access.roles import Role
 from access.tenancy import reading
 from examples.demos.workers import Cluster, live_workers
-from tests.support import eventually, install, make_person, make_tenant
+from tests.support import eventually, install, make_person
 from workflows import verification
 from workflows.actions.answer import answer_question
 from workflows.actions.receive_event import receive_event
@@ -29,11 +29,6 @@ WORKFLOWS = "tests.workflows.waiting"
 @pytest.fixture(autouse=True)
 def installed(_own_workflow: None, settings: Any) -> None:
     install(settings, WORKFLOWS)
-
-
-@pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
 
 
 @pytest.fixture

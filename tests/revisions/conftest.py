@@ -17,7 +17,7 @@ from access.tenancy import reading
 from examples.demos.workers import Cluster
 from tests import clusters
 from tests.revisions import notes
-from tests.support import eventually, forget_workflows, install, make_person, make_tenant
+from tests.support import eventually, forget_workflows, install, make_person
 from workflows import verification
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
@@ -102,16 +102,6 @@ def deploy(settings: Any) -> Iterator[Deploy]:
 
     yield load
     forget_workflows()
-
-
-@pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.roles import Role
-from tests.support import forget_workflows, install, make_person, make_tenant
+from tests.support import forget_workflows, install, make_person
 from tests.workflows.keeping import Keep, Kept
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
@@ -28,16 +28,6 @@ def test_workflows(settings: Any) -> Iterator[None]:
 def fan_outs_installed(settings: Any, test_workflows: None) -> None:
     """The workflows of `fan_outs` beside them."""
     settings.COUNTERFOIL_WORKFLOWS = [*settings.COUNTERFOIL_WORKFLOWS, "tests.workflows.fan_outs"]
-
-
-@pytest.fixture
-def tenant(transactional_db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def submitter(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.SUBMITTER)
 
 
 @pytest.fixture

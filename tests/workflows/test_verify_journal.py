@@ -15,7 +15,7 @@ from access.models import Membership, Person, Tenant
 from access.owner import as_owner
 from access.roles import WORKER, Role
 from access.tenancy import acting
-from tests.support import forget_workflows, install, make_tenant
+from tests.support import forget_workflows, install
 from workflows import journal
 from workflows.actions.submit import submit_job
 from workflows.locks import lock_job
@@ -30,11 +30,6 @@ def _own_workflow(settings: Any) -> Iterator[None]:
     install(settings, "tests.workflows_for_tests")
     yield
     forget_workflows()
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
 
 
 @pytest.fixture

@@ -40,11 +40,6 @@ def installed(test_workflows: None, settings: Any) -> None:
     install(settings, "tests.workflows.waiting")
 
 
-@pytest.fixture
-def operator(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.OPERATOR)
-
-
 def submit(tenant: Tenant, person: Person, workflow: str = "test-shipping", **order: Any) -> int:
     key = f"{workflow}-{timezone.now().timestamp()}"
     return submit_job(

@@ -42,11 +42,6 @@ def letters(settings: Any, test_workflows: None) -> None:
     install(settings, "tests.workflows.mending")
 
 
-@pytest.fixture
-def operator(tenant: Tenant) -> Person:
-    return make_person(tenant, Role.OPERATOR)
-
-
 def submit(tenant: Tenant, person: Person, *lines: str, closing: str = "fine") -> int:
     return submit_job(
         tenant_id=tenant.pk,
