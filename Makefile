@@ -5,7 +5,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv/bin
 T ?=
-WORKERS ?= 2
+# One more than two processors: a third of their time tests wait for processes that they start and stop.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test prove check bench lock clean
@@ -16,10 +17,11 @@ help: ## Say what there is
 run: .venv/installed ## Start everything on this machine and print where to sign in; Ctrl-C stops it
 	@exec $(VENV)/python -m config.supervisor run
 
-test: .venv/installed ## Run every test (T=tests/config for some, WORKERS=4 for more processes)
+test: .venv/installed ## Run every test (T=tests/config for some, WORKERS=5 for more processes)
 	@.ci/need-chromium
 	@exec $(VENV)/python -m pytest -n $(WORKERS) --dist loadgroup $(T)
 
+prove: WORKERS = 2
 prove: .venv/installed ## The proofs that take long: more kills, demos that are stuck or interrupted
 	@.ci/need-chromium
 	@COUNTERFOIL_TEST_KILLS=20 $(VENV)/python -m pytest -m long -n $(WORKERS) $(T)
