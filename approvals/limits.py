@@ -74,3 +74,11 @@ def asks_again(rules: RuleSet, amounts: Iterable[tuple[Decimal, str]]) -> bool:
         if converted is None or converted > above.amount:
             return True
     return False
+
+
+def why_again(rules: RuleSet) -> str:
+    """What is said where a policy asks for the password again."""
+    above = rules.reauthenticate_above
+    if above is None:
+        return "The policy asks for your password again before each approval."
+    return f"The policy asks for your password again above {above.amount:,.2f} {above.currency}."

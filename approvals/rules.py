@@ -15,7 +15,7 @@ from functools import cached_property
 from access.directory import Directory, Lent, Member
 from access.roles import Role
 from approvals.levels import Belongs, Seats, Standing, belonging, can_be_filled, standing
-from approvals.limits import asks_again, limits_for, over_limit
+from approvals.limits import asks_again, limits_for, over_limit, why_again
 from approvals.models import Decision, Escalated, Proposal, Verdict
 from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit, OverSum, Twice
 from approvals.ruleset import Level, Money, RuleSet
@@ -180,7 +180,13 @@ class Facts:
     @property
     def needs_reentry(self) -> bool:
         """Whether whoever approves this has to enter their password again."""
-        return any(asks_again(rules, self.amounts) for rules in self.rulesets)
+        return bool(self.password_why)
+
+    @property
+    def password_why(self) -> str:
+        """Why a policy asks for the password again, in the words of the first that does; empty where none does."""
+        asking = (rules for rules in self.rulesets if asks_again(rules, self.amounts))
+        return next((why_again(rules) for rules in asking), "")
 
     def _objection(self, way: Way, verdict: str) -> Objection | None:
         excluded = self.excluded(way, verdict)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import OperationalError
 
-from access import doors
+from access import doors, reentry
 from access.doors import TenantRequest
 from access.refusals import Conflict
 from access.roles import Role
@@ -38,6 +38,7 @@ def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
     return {
         "slip": shown,
         "view": view,
+        "asks_password": shown.password_why and not _entered(request),
         "links": links_of(shown, place),
         "pages": pages_of(view.part, lambda at: place.of("approval", proposal_id, **{"from": at}))
         if view.part
@@ -53,6 +54,24 @@ def slip_of(request: TenantRequest, proposal_id: int) -> Slip:
             "What is stored of this proposal is not what was frozen, so it cannot be shown and nobody can sign it."
             " Tell an admin: the journal says which digest it had."
         ) from broken
+
+
+def session_of(request: TenantRequest) -> str:
+    """The session that a password would have been entered in, as rows name it."""
+    return reentry.session_digest(request.session.session_key)
+
+
+def enter_again(request: TenantRequest) -> None:
+    """Check the password that came with a form, if one did. Signing in counts as no entry: only this does."""
+    password = request.POST.get("password", "")
+    if password:
+        reentry.enter(
+            person_id=request.person.pk, password=password, session=session_of(request), now=request.now
+        )
+
+
+def _entered(request: TenantRequest) -> bool:
+    return reentry.entered_at(request.person.pk, session_of(request), request.now) is not None
 
 
 def note_view(request: TenantRequest, proposal_id: int) -> bool:

@@ -122,6 +122,8 @@ class Slip:
     open: bool
     expired: bool
     why_not: str
+    password_why: str
+    """Why whoever approves this is asked for their password again; empty where nobody is."""
     who_can: list[str]
     can_approve: bool
     can_refuse: bool
@@ -196,6 +198,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         open=is_open,
         expired=expired,
         why_not=reason,
+        password_why=facts.password_why,
         who_can=_who_can(facts) if is_open and reason else [],
         can_approve=decidable and not reason,
         can_refuse=decidable and may_refuse,

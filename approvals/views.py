@@ -7,31 +7,27 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.utils import timezone
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from access import doors
 from access.doors import TenantRequest, tenant_page
-from access.refusals import Conflict, NotFound, NotPermitted, Refused
+from access.reentry import TooManyWrong, WrongPassword
+from access.refusals import NotFound, Refused
 from access.roles import Role
 from access.tenancy import reading
-from approvals import desk, inbox
-from approvals.actions.asked import DecisionResult
+from approvals import answering
+from approvals.actions.asked import DecisionResult, PasswordNeeded
 from approvals.actions.decide import record_decision
 from approvals.actions.repropose import repropose_job
 from approvals.actions.withdraw import withdraw_approval, withdraw_proposal
-from approvals.asking import Ask, ask_for
 from approvals.forms import Posted, posted, reason_of
-from approvals.inbox import Place
 from approvals.locks import NoSuchProposal, job_of
 from approvals.models import Proposal, Verdict
 from approvals.proof.exporting import MAY_EXPORT, export_decision
 from approvals.reasons import ReasonMissing
-from approvals.refused import refused_decision
-from approvals.showing import inbox_of, note_view, number, place_of, slip_context, slip_of
-from approvals.slips import Slip
-from web.htmx import render_fragment, wants_fragment
+from approvals.showing import enter_again, inbox_of, note_view, number, session_of, slip_context
+from web.htmx import render_fragment
 
 
 @require_safe
@@ -61,11 +57,13 @@ def signed(request: HttpRequest, slug: str, proposal_id: int) -> HttpResponseBas
 
 
 @require_POST
+@sensitive_post_parameters("password")
 @tenant_page()
 def decision(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """Records a verdict on the digest that was on the screen, then shows the next slip that waits."""
     asked = posted(request.POST)
     try:
+        enter_again(request)
         result = record_decision(
             tenant_id=request.tenant.pk,
             proposal_id=proposal_id,
@@ -75,28 +73,31 @@ def decision(request: TenantRequest, slug: str, proposal_id: int) -> HttpRespons
             reason=asked.reason,
             fields=asked.fields,
             now=request.now,
+            session=session_of(request),
         )
     except ReasonMissing as missing:
-        return _ask(request, proposal_id, asked.verdict, asked, str(missing))
+        return answering.ask(request, proposal_id, asked.verdict, asked, str(missing))
     except NotFound:
         raise
+    except (PasswordNeeded, WrongPassword, TooManyWrong) as refusal:
+        return answering.password_again(request, proposal_id, asked, refusal)
     except Refused as refusal:
-        return _refused(request, proposal_id, refusal, asked)
-    return _after(request, proposal_id, _said(result))
+        return answering.refused(request, proposal_id, refusal, asked)
+    return answering.after(request, proposal_id, _said(result))
 
 
 @require_GET
 @tenant_page(Role.MANAGER)
 def reject(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """Asks for the reason of a rejection: a dialog, or a page of its own."""
-    return _ask(request, proposal_id, Verdict.REJECT)
+    return answering.ask(request, proposal_id, Verdict.REJECT)
 
 
 @require_GET
 @tenant_page(Role.MANAGER)
 def request_changes(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """Asks what should change and why."""
-    return _ask(request, proposal_id, Verdict.REQUEST_CHANGES)
+    return answering.ask(request, proposal_id, Verdict.REQUEST_CHANGES)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -104,14 +105,16 @@ def request_changes(request: TenantRequest, slug: str, proposal_id: int) -> Http
 def withdraw(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """GET asks, POST takes an own proposal back."""
     if request.method != "POST":
-        return _ask(request, proposal_id, "withdraw")
+        return answering.ask(request, proposal_id, "withdraw")
     try:
         withdraw_proposal(**_taking_back(request, proposal_id))
     except NotFound:
         raise
     except Refused as refusal:
-        return _refused(request, proposal_id, refusal, Posted("withdraw", "", reason_of(request.POST), ()))
-    return _same(request, proposal_id, "Withdrawn. Nothing was sent.")
+        return answering.refused(
+            request, proposal_id, refusal, Posted("withdraw", "", reason_of(request.POST), ())
+        )
+    return answering.same(request, proposal_id, "Withdrawn. Nothing was sent.")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -119,14 +122,16 @@ def withdraw(request: TenantRequest, slug: str, proposal_id: int) -> HttpRespons
 def unsign(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """GET asks, POST takes an own approval back before anything is sent."""
     if request.method != "POST":
-        return _ask(request, proposal_id, "unsign")
+        return answering.ask(request, proposal_id, "unsign")
     try:
         withdraw_approval(**_taking_back(request, proposal_id))
     except NotFound:
         raise
     except Refused as refusal:
-        return _refused(request, proposal_id, refusal, Posted("unsign", "", reason_of(request.POST), ()))
-    return _same(request, proposal_id, "Your signature no longer counts. Nothing was sent.")
+        return answering.refused(
+            request, proposal_id, refusal, Posted("unsign", "", reason_of(request.POST), ())
+        )
+    return answering.same(request, proposal_id, "Your signature no longer counts. Nothing was sent.")
 
 
 @require_POST
@@ -186,69 +191,6 @@ def _approval(request: TenantRequest, slug: str, proposal_id: int) -> HttpRespon
     return render_fragment(request, "approvals/approval.html#opened", context)
 
 
-def _after(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseBase:
-    """The next slip for htmx, a redirect to it for everybody else."""
-    now, place = timezone.now(), place_of(request)
-    with reading(request.tenant.pk):
-        expires_at = Proposal.objects.values_list("expires_at", flat=True).get(pk=proposal_id)
-        following = inbox.next_for(
-            person_id=request.person.pk, now=now, expires_at=expires_at, proposal_id=proposal_id
-        )
-        if not wants_fragment(request):
-            left = inbox.inbox(Place(place.slug, place.which), person_id=request.person.pk, now=now)
-            messages.success(request, f"{said} {inbox.left_words(left.counts.for_me)}")
-            return redirect(place.of("approval", following) if following else place.url)
-    request.now = now
-    if following and not note_view(request, following):
-        following = None
-    with reading(request.tenant.pk):
-        listed = inbox_of(request, following or 0)
-        said = f"{said} {inbox.left_words(listed.counts.for_me)}"
-        context = {"inbox": listed, "said": said, "nav_oob": True}
-        if not following:
-            response = render_fragment(request, "approvals/list.html#decided", context)
-        else:
-            context |= slip_context(request, following)
-            response = render_fragment(request, "approvals/approval.html#decided", context)
-    response.headers["HX-Push-Url"] = place.of("approval", following) if following else place.url
-    return response
-
-
-def _same(request: TenantRequest, proposal_id: int, said: str) -> HttpResponseBase:
-    """The same slip as it is now."""
-    place = place_of(request)
-    if not wants_fragment(request):
-        messages.success(request, said)
-        return redirect(place.of("approval", proposal_id))
-    with reading(request.tenant.pk):
-        context = {
-            **slip_context(request, proposal_id),
-            "inbox": inbox_of(request, proposal_id),
-            "said": said,
-            "nav_oob": True,
-        }
-        return render_fragment(request, "approvals/approval.html#decided", context)
-
-
-def _ask(
-    request: TenantRequest, proposal_id: int, verb: str, asked: Posted | None = None, error: str = ""
-) -> HttpResponseBase:
-    with reading(request.tenant.pk):
-        shown = slip_of(request, proposal_id)
-        ask = ask_for(verb, shown, place_of(request))
-        if not error:
-            _refuse_to_ask(ask, shown)
-        digest = asked.digest if asked else request.GET.get("digest") or shown.digest
-        context = {"slip": shown, "ask": ask, "digest": digest, "asked": asked, "error": error}
-        if not error:
-            return render_fragment(request, "approvals/ask.html#dialog", context)
-        if not wants_fragment(request):
-            return TemplateResponse(request, "approvals/ask.html", context, status=422).render()
-        response = render_fragment(request, "approvals/ask.html#dialog", context, 422)
-        response.headers["HX-Retarget"], response.headers["HX-Reswap"] = "#ask", "innerHTML"
-        return response
-
-
 def _taking_back(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
     return {
         "tenant_id": request.tenant.pk,
@@ -257,22 +199,6 @@ def _taking_back(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
         "now": request.now,
         "reason": reason_of(request.POST)[:1000],
     }
-
-
-def _refuse_to_ask(ask: Ask, shown: Slip) -> None:
-    if ask.allowed:
-        return
-    strong, text, _ = desk.why_not_now(shown)
-    sentence = f"{strong} {text}".strip() or ask.refusal
-    raise (NotPermitted if shown.open and not shown.expired else Conflict)(sentence)
-
-
-def _refused(request: TenantRequest, proposal_id: int, refusal: Refused, asked: Posted) -> HttpResponseBase:
-    with reading(request.tenant.pk):
-        proposal = Proposal.objects.defer("document").get(pk=proposal_id)
-        conflict = refused_decision(refusal, asked, proposal, place_of(request), request.now)
-        context = {"conflict": conflict, "kept": asked.reason, "inbox": inbox_of(request, proposal_id)}
-        return render_fragment(request, "approvals/refused.html#slip", context, conflict.status)
 
 
 def _said(result: DecisionResult) -> str:

@@ -3,6 +3,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   const part = event.detail.elt;
   if (!part.matches("[data-poll]") || event.detail.requestConfig.verb !== "get") return;
   const target = event.detail.target || part;
-  const used = target.contains(document.activeElement) || target.querySelector("dialog[open], details[open], input:checked");
+  const typed = [...target.querySelectorAll("input[type=password]")].some((field) => field.value);
+  const used = typed || target.contains(document.activeElement) || target.querySelector("dialog[open], details[open], input:checked");
   if (document.hidden || used) event.preventDefault();
 });
