@@ -6,20 +6,24 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from approvals import database, freezing, notifying, replaying, waiting
+        from approvals import database, freezing, looking, notifying, replaying, waiting
         from approvals.actions.expire import expire
-        from workflows import hooks, machines
+        from workflows import errands, hooks, machines
         from workflows.replaying import comparing
-        from workflows.states import ENDED
+        from workflows.states import ENDED, JobState
 
         database_objects.register("approvals", database.statements)
         comparing.compares("proposals", replaying.compare)
         hooks.freezes_proposals(freezing.freeze)
         for state in ENDED:
             hooks.on_state(state, waiting.void_open_proposal)
+        for state in (JobState.FAILED, JobState.CANCELLED):
+            hooks.on_state(state, waiting.give_back)
+        hooks.on_event("outcome.contradicted", waiting.applied_after_all)
         hooks.explains_waiting(50, waiting.why_it_waits)
         notifying.declare()
         hooks.on_event("approval.asked", notifying.asked)
         for event in notifying.DECIDED:
             hooks.on_event(event, notifying.decided)
-        machines.register(freezing.EXPIRE_MACHINE, expire)
+        machines.register(freezing.EXPIRE_MACHINE, expire, keeps_time=True)
+        errands.register(looking.ERRAND)

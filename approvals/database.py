@@ -8,6 +8,7 @@ counts a person. `approved_at` needs the decisions that make the quorum. A closi
 # ruff: noqa: S608 - the statements are made of names from this code, never of input
 from __future__ import annotations
 
+from approvals import looking_sql
 from approvals.models import Proposal, Verdict
 
 MAY_CHANGE = Proposal.app_rights.update
@@ -15,7 +16,7 @@ MAY_CHANGE = Proposal.app_rights.update
 
 def statements() -> str:
     """Functions and triggers of this room; repeatable."""
-    return _policy() + _born() + _changes() + _operations() + _decisions()
+    return _policy() + _born() + _changes() + _operations() + _decisions() + looking_sql.statements()
 
 
 def _policy() -> str:

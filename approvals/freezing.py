@@ -18,8 +18,9 @@ from access.roles import WORKER
 from access.statements import Update, Values, insert
 from approvals import canonical, document, rendering, sums
 from approvals.drafts import NotFrozen, read_draft
-from approvals.facts import facts_of, in_force
+from approvals.facts import in_force
 from approvals.hands import hands_on
+from approvals.missing import note_approvers
 from approvals.models import Policy, Proposal, ProposedOperation
 from approvals.rules import amounts_of
 from workflows import journal, machines, registry
@@ -88,7 +89,7 @@ def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
         },
     )
     machines.ring(job=job, machine=EXPIRE_MACHINE, key=str(proposal.pk), at=proposal.expires_at)
-    note_missing_approvers(job, proposal)
+    note_approvers(job, proposal)
 
 
 def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
@@ -104,18 +105,6 @@ def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
         actor=WORKER,
         evidence=_reference(proposal, policy),
     )
-
-
-def note_missing_approvers(job: Job, proposal: Proposal) -> None:
-    """Journal `approver.missing` when the people at work could not complete it: blocked, never approved."""
-    facts = facts_of(proposal)
-    if facts.blocked:
-        journal.record(
-            job=job,
-            event="approver.missing",
-            actor=WORKER,
-            evidence={"proposal": proposal.pk, "quorum": facts.quorum, "able": len(facts.able)},
-        )
 
 
 def _reference(proposal: Proposal, policy: Policy) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from access.refusals import NotFound
 from access.statements import Select, Values, execute
-from approvals.models import Proposal
+from approvals.models import LookAgain, Proposal
 from workflows.locks import lock_items, lock_job
 from workflows.models import Job, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
@@ -48,6 +48,12 @@ def lock_open_proposal(job: Job) -> Proposal | None:
     """The open proposal of a locked job, or None."""
     found = _OPEN.first(job.pk)
     return None if found is None else lock_proposal(found[0])
+
+
+def lock_look(look_id: int) -> LookAgain | None:
+    """A walk's row, locked; None where it is over, or another worker has it. Nothing is locked before or after it."""
+    query = LookAgain.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
+    return query.filter(pk=look_id).first()
 
 
 def database_clock() -> datetime:

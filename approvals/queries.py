@@ -53,6 +53,7 @@ class AwaitingRow:
     frozen_at: datetime
     expires_at: datetime
     why_not: str
+    blocked: bool
     my_verdict: str
     closing: str
     job_state: str
@@ -187,6 +188,7 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         frozen_at=proposal.frozen_at,
         expires_at=proposal.expires_at,
         why_not=reason_not_to(facts, person_id),
+        blocked=facts.blocked,
         my_verdict=mine.verdict if mine else "",
         closing=proposal.closing,
         job_state=job.state,

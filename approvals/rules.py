@@ -7,7 +7,7 @@ acts with their own authority, or with one that was lent to them for a time, whi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -115,18 +115,27 @@ class Facts:
 
     @cached_property
     def blocked(self) -> bool:
-        """Whether the people who are at work could not complete it: nobody left, all away, everyone excluded."""
+        """Whether the people who are at work could not complete it: nobody left, all away, everyone excluded, or the
+        policy's sums used up."""
+        return not self._completable(lambda way: self.over_sums(way.principal.person_id) is None)
+
+    @cached_property
+    def blocked_by_sums(self) -> bool:
+        """Whether it is blocked by nothing but sums, which have room again by themselves on a later day."""
+        return self.blocked and self._completable(lambda _: True)
+
+    def _completable(self, fits: Callable[[Way], bool]) -> bool:
         used = {d.person_id for d in self.live} | {d.on_behalf_of_id for d in self.live}
         free = [
             [
                 way.principal
                 for way in self._ways(p)
-                if way.principal.person_id not in used and self.excluded(way) is None
+                if way.principal.person_id not in used and self.excluded(way) is None and fits(way)
             ]
             for p in sorted(self.managers)
             if p not in used and not self.directory.members[p].away
         ]
-        return not all(
+        return all(
             can_be_filled(seats, free, self.belongs)
             for seats in (self.standing.frozen, self.standing.current)
         )
@@ -202,10 +211,19 @@ class Facts:
 
     def over_sums(self, approver_id: int) -> OverSum | None:
         """Why it does not fit beside what others have reserved, approved with this person's authority."""
-        others = without(self.taken, self.proposal.pk)
+        if not any(rules.sums for rules in self.rulesets):
+            return None
         return over_sums(
-            self.amounts, self.rulesets, others, recipient=self.proposal.recipient, approver_id=approver_id
+            self.amounts,
+            self.rulesets,
+            self._others,
+            recipient=self.proposal.recipient,
+            approver_id=approver_id,
         )
+
+    @cached_property
+    def _others(self) -> Taken:
+        return without(self.taken, self.proposal.pk)
 
     def _over_limit(self, way: Way) -> OverLimit | None:
         """The first limit that is not kept: of whose authority it is and of who uses it, both, and the lent cap."""

@@ -17,11 +17,12 @@ from access.statements import Select
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
 from approvals.facts import facts_of
-from approvals.freezing import note_missing_approvers
 from approvals.locks import database_clock
+from approvals.missing import note_approvers
 from approvals.models import Closing, Decision, Proposal, ProposedOperation
 from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit
 from approvals.rules import Facts
+from approvals.sums import release_where_nothing_stands
 from approvals.wording import clock, count
 from workflows import journal
 from workflows.models import Job
@@ -96,7 +97,7 @@ def send_back_to_approval(
         evidence={"proposal": proposal.pk, "decisions": sorted(d.pk for d in decisions), "why": why},
     )
     reopen_to_decisions(proposal)
-    note_missing_approvers(job, proposal)
+    note_approvers(job, proposal)
 
 
 def void_and_return(job: Job, proposal: Proposal, why: str, closing: Closing, now: datetime) -> None:
@@ -106,6 +107,8 @@ def void_and_return(job: Job, proposal: Proposal, why: str, closing: Closing, no
     """
     if proposal.closed_at is None:
         close(proposal, closing, why, now)
+    else:
+        release_where_nothing_stands(job, now)
     journal.transition(
         job=job,
         to=JobState.VALIDATED,

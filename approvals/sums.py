@@ -21,6 +21,8 @@ from access.tenancy import require_scope
 from approvals.models import Decision, DecisionVoid, Proposal, Reservation, Verdict
 from approvals.objections import OverSum
 from approvals.ruleset import RuleSet, SumLimit, convert
+from workflows import hooks
+from workflows.models import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,26 @@ def release(proposal_id: int, why: str, now: datetime) -> None:
     Reservation.objects.filter(proposal_id=proposal_id, released_at__isnull=True).update(
         released_at=now, released_why=why[:200]
     )
+
+
+def release_where_nothing_stands(job: Job, now: datetime) -> None:
+    """Give back what the proposals of a locked job took, where nothing that they did stands, or may stand."""
+    held = Reservation.objects.filter(proposal__job=job, released_at__isnull=True)
+    if held.exists() and not hooks.effect_stands(job):
+        ids = list(held.values_list("pk", flat=True))
+        Reservation.objects.filter(pk__in=ids).update(
+            released_at=now, released_why="nothing of it was applied"
+        )
+
+
+def take_again(proposal_id: int, now: datetime) -> None:
+    """Take once more, on its own day, what a proposal had given back: it turned out to be applied. A repeat changes nothing."""
+    rows = Reservation.objects.filter(proposal_id=proposal_id).order_by("pk")
+    last = {row.currency: row for row in rows}
+    for row in last.values():
+        if row.released_at is not None:
+            row.pk, row.released_at, row.released_why, row.reserved_at = None, None, "", now
+            row.save(force_insert=True)
 
 
 def without(taken: Taken, proposal_id: int) -> Taken:

@@ -9,6 +9,7 @@ from approvals.closing import close
 from approvals.facts import facts_of
 from approvals.locks import lock_open_proposal
 from approvals.models import Closing, Decision, Proposal
+from approvals.sums import release_where_nothing_stands, take_again
 from approvals.wording import clock, count, until
 from workflows import journal
 from workflows.hooks import Happened
@@ -24,6 +25,17 @@ def void_open_proposal(happened: Happened) -> None:
     close(proposal, Closing.VOIDED, f"The job is {happened.to_state.lower()}.", happened.at)
     evidence = {"proposal": proposal.pk, "number": proposal.number, "because": happened.event}
     journal.record(job=happened.job, event="proposal.cancelled", actor=WORKER, evidence=evidence)
+
+
+def give_back(happened: Happened) -> None:
+    """A job that ends takes nothing of its policy's sums, unless something that it did stands."""
+    release_where_nothing_stands(happened.job, happened.at)
+
+
+def applied_after_all(happened: Happened) -> None:
+    """outcome.contradicted: what had ended without effect was done, so that it counts in its policy's sums again."""
+    if happened.evidence.get("finding") in ("applied", "differs"):
+        take_again(int(happened.evidence["proposal"]), happened.at)
 
 
 def why_it_waits(job: Job) -> str | None:

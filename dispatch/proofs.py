@@ -90,6 +90,7 @@ def _contradicted(job: Job, operation: Operation, finding: str, actor: Actor) ->
     evidence = {
         "operation": operation.label,
         "operation_id": operation.pk,
+        "proposal": operation.proposed.proposal_id,
         "state": operation.state,
         "finding": finding,
     }

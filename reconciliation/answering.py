@@ -118,6 +118,17 @@ def approved(happened: Happened) -> None:
     _close(happened, (CaseKind.NO_APPROVER,), WENT_ON)
 
 
+def approver_found(happened: Happened) -> None:
+    """Enough people at work can complete it (again)."""
+    _close(happened, (CaseKind.NO_APPROVER,), "enough people can approve")
+
+
+def not_asked_any_more(happened: Happened) -> None:
+    """The proposal that lacked approvers was closed before anybody could decide it."""
+    if happened.from_state in (JobState.AWAITING_APPROVAL, JobState.READY_TO_COMMIT):
+        _close(happened, (CaseKind.NO_APPROVER,), "not asked any more")
+
+
 def ended(happened: Happened) -> None:
     """A job that has ended asks nothing more, apart from what its effects and its evidence ask."""
     review(happened.job, happened.actor, happened.at)

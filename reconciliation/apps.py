@@ -56,10 +56,12 @@ class ReconciliationConfig(AppConfig):
             ("job.released", answering.released),
             ("proposal.frozen", answering.proposed_again),
             ("proposal.approved", answering.approved),
+            ("approver.found", answering.approver_found),
         ):
             hooks.on_event(event, hook)
         for state in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION):
             hooks.on_state(state, answering.operations_changed)
+        hooks.on_state(JobState.VALIDATED, answering.not_asked_any_more)
         for state in ENDED:
             hooks.on_state(state, answering.ended)
         hooks.on_state(JobState.CANCELLED, listening.cancelled)

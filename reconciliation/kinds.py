@@ -94,9 +94,8 @@ KINDS: dict[CaseKind, Terms] = {
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.FACT_CHANGED: Terms(_hours(24), _ASK_AGAIN),
-    CaseKind.NO_APPROVER: Terms(
-        _hours(8), (_V.RECORD_OUTCOME,), owner=Role.ADMIN, outcomes=("an approver was named",)
-    ),
+    # Nobody says that it is answered: it closes when enough people at work can sign, and not before.
+    CaseKind.NO_APPROVER: Terms(_hours(8), (_V.CANCEL,), owner=Role.ADMIN),
     CaseKind.SEND_BLOCKED: Terms(_hours(4), (_V.GO_ON, _V.RETRY, _V.GIVE_UP, _V.CANCEL)),
     CaseKind.CANCELLED_WITH_EFFECT: Terms(
         _hours(24),

@@ -101,9 +101,8 @@ def proposal_voided(happened: Happened) -> None:
 
 
 def approver_missing(happened: Happened) -> None:
-    """Too few people could make the quorum: blocked, never approved."""
-    able, quorum = happened.evidence.get("able", 0), happened.evidence.get("quorum", 1)
-    told = f"{able} of the {quorum} approvers that are needed exist."
+    """Too few people could complete it: blocked, never approved."""
+    told = f"{_why(happened)} This closes by itself as soon as enough people at work can sign it."
     title = words.no_approver(happened.job)
     _open(happened, _question(happened, CaseKind.NO_APPROVER, title, told=told))
 

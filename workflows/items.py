@@ -46,14 +46,20 @@ def drop_waits(*, job: Job) -> int:
         return int(cursor.rowcount)
 
 
+timekeepers: set[str] = set()
+"""Machines whose items a hold leaves where they are (`machines.register`)."""
+
+
 def set_held(*, job: Job, held: bool) -> None:
-    """Take a job's items out of the claim's sight, or back into it. No clock stops."""
+    """Take a job's items out of the claim's sight, or back into it. No clock stops, nor what keeps one."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH mine AS (SELECT id FROM workflows_workitem WHERE job_id = %s ORDER BY id FOR NO KEY UPDATE)"
+            "WITH mine AS (SELECT w.id FROM workflows_workitem w JOIN workflows_stage s ON s.id = w.stage_id"
+            " WHERE w.job_id = %s AND NOT (s.kind = 'machine' AND s.name = ANY(%s))"
+            " ORDER BY w.id FOR NO KEY UPDATE OF w)"
             " UPDATE workflows_workitem w SET lane_id = CASE WHEN %s THEN -abs(lane_id) ELSE abs(lane_id) END"
             " FROM mine WHERE w.id = mine.id",
-            [job.pk, held],
+            [job.pk, sorted(timekeepers), held],
         )
         if not held:
             cursor.execute("NOTIFY counterfoil_work")

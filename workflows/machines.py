@@ -13,6 +13,7 @@ from django.db import connection
 
 from access.statements import execute
 from workflows.claims import MACHINE_ATTEMPTS, Claim, Done, Wait
+from workflows.items import timekeepers
 from workflows.kinds import StageKind
 from workflows.models import Job
 from workflows.stages import lane_of
@@ -26,9 +27,14 @@ MachineHandler = Callable[[Claim], Done | Wait]
 _handlers: dict[str, MachineHandler] = {}
 
 
-def register(name: str, handler: MachineHandler) -> None:
-    """Add a machine. `name` is stored in rows, so it must stay what it is."""
+def register(name: str, handler: MachineHandler, *, keeps_time: bool = False) -> None:
+    """Add a machine. `name` is stored in rows, so it must stay what it is.
+
+    `keeps_time`: its items are called while their job is held, too, since a hold stops no clock.
+    """
     _handlers[name] = handler
+    if keeps_time:
+        timekeepers.add(name)
 
 
 def handler(name: str) -> MachineHandler:
@@ -60,7 +66,7 @@ def ring_all(
     )
     lane = lane_of(job.tenant_id, limit) if limit and _is_set(limit) else None
     execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
-                    "lane": lane, "limit": MACHINE_ATTEMPTS})  # fmt: skip
+                    "lane": lane, "limit": MACHINE_ATTEMPTS, "timed": machine in timekeepers})  # fmt: skip
     if at is None:
         execute("NOTIFY counterfoil_work", [])
 
@@ -81,7 +87,7 @@ def _numbers() -> dict[str, int]:
 _RING = """
 INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, limited, rank, state, attempts,
   attempts_limit, claim_no, next_attempt_at)
-SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL THEN l.id ELSE -l.id END, l.name <> '',
+SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL OR %(timed)s THEN l.id ELSE -l.id END, l.name <> '',
   coalesce(CASE WHEN l.name = '' THEN
     (SELECT min(rank) FROM workflows_workitem WHERE lane_id = l.id AND state = %(ready)s AND NOT limited AND deaths = 0)
   ELSE

@@ -32,6 +32,7 @@ from approvals.actions.refusing import keeps_refusals
 from approvals.closing import DID, close, how_it_closed
 from approvals.facts import facts_of
 from approvals.locks import database_clock, job_of, lock_open_items, lock_proposal
+from approvals.missing import note_approvers
 from approvals.models import Closing, Decision, Proposal, Verdict
 from approvals.objections import NotAnApprover
 from approvals.rules import Facts, Way
@@ -202,12 +203,13 @@ def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor) -> 
     if facts.missing:
         evidence = {**_evidence(proposal, decision), "approvals": len(facts.valid), "quorum": quorum}
         journal.record(job=job, event="decision.recorded", actor=actor, evidence=evidence)
+        note_approvers(job, proposal, facts)
         needed = count(facts.missing, "more approver", "more approvers")
         seats = facts.standing.open
         whose = f", of {seats.name}" if seats and len(facts.frozen.levels) > 1 else ""
         return f"Your approval is recorded. It needs {needed}{whose}."
-    Proposal.objects.filter(pk=proposal.pk).update(approved_at=decision.decided_at)
-    proposal.approved_at = decision.decided_at
+    Proposal.objects.filter(pk=proposal.pk).update(approved_at=decision.decided_at, blocked_at=None)
+    proposal.approved_at, proposal.blocked_at = decision.decided_at, None
     if any(rules.sums for rules in facts.rulesets):
         sums.reserve(proposal, facts.amounts, decision.decided_at)
     signed = [{"decision": d.pk, "by": d.person_name, "digest": d.digest} for d in facts.valid]

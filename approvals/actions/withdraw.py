@@ -12,8 +12,8 @@ from access.tenancy import acting
 from approvals.actions.refusing import keeps_refusals
 from approvals.closing import close, how_it_closed, reopen_to_decisions, void
 from approvals.facts import facts_of
-from approvals.freezing import note_missing_approvers
 from approvals.locks import lock_job_and_proposal
+from approvals.missing import note_approvers
 from approvals.models import Closing, Proposal
 from approvals.reasons import check_reason
 from workflows import journal
@@ -104,9 +104,9 @@ def withdraw_approval(
                 evidence=evidence,
             )
             reopen_to_decisions(proposal)
-            note_missing_approvers(job, proposal)
         else:
             journal.record(job=job, event="approval.withdrawn", actor=actor, evidence=evidence)
+        note_approvers(job, proposal)
         return Withdrawn(job.pk, proposal.pk, job.state)
 
 

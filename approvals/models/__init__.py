@@ -7,12 +7,14 @@ from approvals.models.decisions import Decision, DecisionVoid, Refusal, Verdict
 from approvals.models.policies import Policy, read_rules
 from approvals.models.proposals import Closing, Proposal, ProposedOperation
 from approvals.models.standing import Escalated, Reservation
+from approvals.models.timing import LookAgain
 
 __all__ = [
     "Closing",
     "Decision",
     "DecisionVoid",
     "Escalated",
+    "LookAgain",
     "Policy",
     "Proposal",
     "ProposedOperation",

@@ -33,7 +33,7 @@ class Proposal(TenantModel):
     """
 
     app_rights: ClassVar = Rights(
-        insert=True, update=("approved_at", "closed_at", "closing", "closing_reason")
+        insert=True, update=("approved_at", "closed_at", "closing", "closing_reason", "blocked_at")
     )
 
     job = TenantForeignKey(Job, db_index=False)
@@ -56,10 +56,16 @@ class Proposal(TenantModel):
     closed_at = models.DateTimeField(null=True, blank=True)
     closing = models.CharField(max_length=20, choices=Closing.choices, default="", blank=True)
     closing_reason = models.CharField(max_length=1000, default="", blank=True)
+    blocked_at = models.DateTimeField(null=True, blank=True)
+    """Since when the people at work could not complete it, as `approver.missing` said; means nothing once it is closed."""
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["job", "number"], name="one_proposal_a_number"),
+            models.CheckConstraint(
+                condition=Q(approved_at__isnull=True) | Q(blocked_at__isnull=True),
+                name="what_is_approved_is_not_blocked",
+            ),
             models.UniqueConstraint(
                 fields=["job"], condition=Q(closed_at__isnull=True), name="one_open_proposal_a_job"
             ),

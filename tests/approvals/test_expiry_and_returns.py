@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from access.refusals import NotPermitted
 from access.roles import Role
-from access.tenancy import reading
+from access.tenancy import acting, reading
 from approvals import waiting
 from approvals.actions.asked import ProposalClosed, StaleProposal
 from approvals.actions.expire import expire
@@ -27,8 +28,10 @@ from tests.approvals.world import World, at_once, long_ago
 from tests.support import make_person
 from workflows import machines
 from workflows.actions.cancel import cancel_job
+from workflows.actions.hold import hold_job, release_job
+from workflows.locks import lock_job
 from workflows.machines import Claim, Done, Wait
-from workflows.models import Attempt, Job
+from workflows.models import Attempt, Job, WorkItem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -94,6 +97,29 @@ def test_a_bell_that_rings_too_early_waits_for_the_expiry(world: World) -> None:
     proposal = world.proposed()
     assert run_expiry(world, proposal) == Wait(at=proposal.expires_at)
     assert world.state(proposal) == "AWAITING_APPROVAL"
+
+
+def test_a_hold_stops_no_clock(world: World) -> None:
+    """Its other items leave the claim's sight; what keeps its time stays, whenever it is rung."""
+    proposal = world.proposed(now=long_ago())
+    hold: dict[str, Any] = {
+        "tenant_id": world.tenant.pk, "job_id": proposal.job_id, "person_id": world.operator.pk, "now": timezone.now(),
+    }  # fmt: skip
+    hold_job(**hold, reason="Looking.")
+    with acting(world.tenant.pk):
+        machines.ring(job=lock_job(proposal.job_id), machine="approvals.expire", key=str(proposal.pk))
+        machines.ring(job=lock_job(proposal.job_id), machine="test.other", key="1")
+    assert claimable(world, proposal) == {"approvals.expire"}
+    assert run_expiry(world, proposal) == Done()
+    assert world.state(proposal) == "VALIDATED"
+    release_job(**hold)
+    assert claimable(world, proposal) == {"approvals.expire", "test.other"}
+
+
+def claimable(world: World, proposal: Proposal) -> set[str]:
+    with reading(world.tenant.pk):
+        items = WorkItem.objects.filter(job_id=proposal.job_id, lane_id__gt=0, stage__kind="machine")
+        return set(items.values_list("stage__name", flat=True))
 
 
 def test_silence_is_never_a_yes(world: World) -> None:

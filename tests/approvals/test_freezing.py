@@ -117,7 +117,12 @@ def test_nobody_able_to_approve_is_journalled_and_blocks(world: World) -> None:
     world.policy(quorum=3)
     proposal = world.proposed()
     assert world.state(proposal) == "AWAITING_APPROVAL"
-    assert world.evidence(proposal, "approver.missing") == {"proposal": proposal.pk, "quorum": 3, "able": 2}
+    assert world.evidence(proposal, "approver.missing") == {
+        "proposal": proposal.pk,
+        "quorum": 3,
+        "missing": 3,
+        "why": "It needs 3 more signatures, and those who could give them are too few: of 2 managers.",
+    }
 
 
 def test_canonical_text_does_not_depend_on_the_order_of_keys() -> None:

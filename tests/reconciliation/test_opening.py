@@ -119,7 +119,7 @@ def test_the_database_keeps_an_answer_as_it_was_given(desk: Desk) -> None:
         ("changes.requested", {"reason": "too much"}, CaseKind.CHANGES_REQUESTED, "asks for changes"),
         ("proposal.withdrawn", {"reason": ""}, CaseKind.CHANGES_REQUESTED, "took the proposal back"),
         ("proposal.voided", {"why": "source moved"}, CaseKind.FACT_CHANGED, "no longer holds"),
-        ("approver.missing", {"able": 0, "quorum": 2}, CaseKind.NO_APPROVER, "Who can approve"),
+        ("approver.missing", {"why": "All are away.", "quorum": 2}, CaseKind.NO_APPROVER, "Who can approve"),
     ],
 )
 def test_what_stops_a_job_before_sending_opens_a_case(
