@@ -18,7 +18,8 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from access import doors, outages
 from access.doors import BUSY
 from access.outages import is_outage
-from access.refusals import Refused, status_of
+from access.refusals import Refused, Unprocessable, status_of
+from api import kinds
 from workflows.actions.keep_file import FileTooLarge
 from workflows.actions.receive_event import InvalidEvent, TooManyUnused
 from workflows.actions.submit import ReferenceTaken
@@ -49,6 +50,14 @@ class NotSigned(Exception):
     """An event whose signature does not hold, or whose source or organisation is unknown: which of them is not told."""
 
 
+class WrongBody(Unprocessable):
+    """The body has members that are missing, not known, or of another kind. Nothing was done."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("Nothing was done: see errors.")
+        self.problems = problems
+
+
 class TooLarge(Exception):
     """The body is larger than this address takes."""
 
@@ -60,11 +69,18 @@ class BadRequest(Exception):
     """Something is missing that is not in the body, such as a header; the message says what to send."""
 
 
-def problem(status: int, detail: str, *, errors: Sequence[Problem] = (), **more: object) -> HttpResponse:
-    """One problem document. `type` is about:blank: the status says the kind, the detail what to do."""
+def problem(
+    status: int,
+    detail: str,
+    *,
+    errors: Sequence[Problem] = (),
+    kind: kinds.Kind | None = None,
+    **more: object,
+) -> HttpResponse:
+    """One problem document. Without a `kind`, the status says it (about:blank), and the detail what to do."""
     body: dict[str, object] = {
-        "type": "about:blank",
-        "title": TITLES.get(status, "Refused"),
+        "type": kinds.address(kind) if kind else "about:blank",
+        "title": kind.title if kind else TITLES.get(status, "Refused"),
         "status": status,
         "detail": detail,
         **more,
@@ -131,6 +147,8 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
             return problem(422, told, errors=[Problem(_inside(e.field), e.message) for e in error.problems])
         case InvalidEvent():
             return problem(422, "The event was not taken: see errors.", errors=error.problems)
+        case WrongBody():
+            return problem(422, str(error), errors=error.problems, kind=kinds.WRONG_BODY)
         case TooManyUnused():
             return problem(429, str(error))
         case InvalidSubmission():
@@ -140,7 +158,7 @@ def _problem_of(request: HttpRequest, error: Exception) -> HttpResponse:
         case FileTooLarge():
             return problem(413, str(error))
         case Refused():
-            return problem(status_of(error), str(error))
+            return problem(status_of(error), str(error), kind=kinds.kind_of(error))
         case OperationalError() if getattr(error.__cause__, "sqlstate", None) in BUSY:
             return problem(409, "Somebody else is at it at this moment. Nothing was done; send it again.")
         case _ if is_outage(error):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from django.contrib.auth.decorators import login_not_required
 from django.urls import URLPattern, URLResolver, path
 
-from api import files  # noqa: F401 - adds its addresses
+from api import files, proposals  # noqa: F401 - add their addresses
 from api.jobs import api
 
 _patterns, _app, _namespace = api.urls

@@ -138,15 +138,27 @@ def cursor_of(expires_at: datetime, pk: int) -> str:
     return f"{(expires_at - EPOCH) // timedelta(microseconds=1)}-{pk}"
 
 
+def is_cursor(after: str) -> bool:
+    """Whether this could have come from `cursor_of`."""
+    return _place(after) is not None
+
+
 def _after(query: QuerySet[Proposal], after: str) -> QuerySet[Proposal]:
+    place = _place(after)
+    if place is None:
+        return query
+    at, pk = place
+    return query.filter(Q(expires_at__gt=at) | Q(expires_at=at, pk__gt=pk))
+
+
+def _place(after: str) -> tuple[datetime, int] | None:
     micros, _, pk = after.partition("-")
     if not (micros.isascii() and micros.isdigit() and pk.isascii() and pk.isdigit() and len(after) < 40):
-        return query
+        return None
     try:
-        at = EPOCH + timedelta(microseconds=int(micros))
+        return EPOCH + timedelta(microseconds=int(micros)), min(int(pk), 2**63 - 1)
     except OverflowError:
-        return query
-    return query.filter(Q(expires_at__gt=at) | Q(expires_at=at, pk__gt=min(int(pk), 2**63 - 1)))
+        return None
 
 
 def _rows(proposals: Sequence[Proposal], person_id: int) -> list[AwaitingRow]:
