@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from approvals.ruleset import RuleSet
 from dispatch.contracts import Contract
+from workflows.wording import problems_in
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,79}$")]
 
@@ -67,9 +68,8 @@ def read_terms(file: Path) -> Terms:
     try:
         return Terms.model_validate_json(_as_json(content))
     except ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadTerms(f"{file}: {place}: {first['msg']}.") from invalid
+        place, said = next(problems_in(invalid))
+        raise BadTerms(f"{file}: {place}: {said}.") from invalid
 
 
 def _as_json(content: dict[str, Any]) -> str:

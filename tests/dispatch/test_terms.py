@@ -51,13 +51,13 @@ def test_a_file_says_policies_and_contracts(file: Path) -> None:
     ("before", "after", "why"),
     [
         ("[policies.invoices]", "[policies.invoices", "is not TOML: "),
-        ("quorum = 2", "quorum = 0", "policies.invoices.quorum: Input should be greater than or equal to 1"),
-        ("quorum = 2", "quorums = 2", "policies.invoices.quorums: Extra inputs are not permitted"),
-        ('"5000.00"', "5000.0", "policies.invoices.limit_amount: Value error, write an amount as text"),
-        ("[policies.invoices]", "[policies.In_voices]", "policies.In_voices.[key]: String should match pattern"),
-        ('method = "PUT"', 'method = "GET"', "receivers.ledger.contract.actions.put.method: Input should be"),
-        ('key_name = "Idempotency-Key"', "", "receivers.ledger.contract: Value error, a key has a place"),
-        ('title = "The ledger"', "", "receivers.ledger.title: Field required"),
+        ("quorum = 2", "quorum = 0", "policies.invoices.levels.0.quorum: has to be at least 1"),
+        ("quorum = 2", "quorums = 2", "policies.invoices.quorums: is not known here; leave it out"),
+        ('"5000.00"', "5000.0", "policies.invoices.limits.0.amount: write an amount as text"),
+        ("[policies.invoices]", "[policies.In_voices]", "policies.In_voices.[key]: "),
+        ('method = "PUT"', 'method = "GET"', "receivers.ledger.contract.actions.put.method: has to be"),
+        ('key_name = "Idempotency-Key"', "", "receivers.ledger.contract: a key has a place"),
+        ('title = "The ledger"', "", "receivers.ledger.title: is missing; give it"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(file: Path, before: str, after: str, why: str) -> None:

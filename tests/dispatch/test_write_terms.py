@@ -60,7 +60,11 @@ def test_everything_is_written_once(tenant: Tenant, admin: Person, file: Path) -
     assert rows(tenant) == (1, 1, 1)
     with reading(tenant.pk):
         policy, receiver = Policy.objects.get(), Receiver.objects.get()
-    assert (policy.quorum, f"{policy.limit_amount:.2f}", policy.created_by) == (2, "5000.00", "ada")
+    assert (policy.quorum, f"{policy.ruleset.limits[0].amount:.2f}", policy.created_by) == (
+        2,
+        "5000.00",
+        "ada",
+    )
     assert (receiver.base_url, receiver.title) == ("http://127.0.0.1:8101", "The ledger")
 
 
