@@ -85,16 +85,16 @@ def money(amount: Decimal | None, currency: str | None) -> str | None:
     return f"{amount:.{get_currency_precision(currency)}f}"
 
 
-def compared_amounts(draft: ProposalDraft) -> list[tuple[str, str]]:
-    """What limits look at: the proposal's own amount, and what its operations add up to in each currency."""
+def compared_amounts(value: dict[str, Any]) -> list[tuple[str, str]]:
+    """What limits look at: the document's own amount, and what its operations add up to in each currency."""
     sums: dict[str, Decimal] = defaultdict(Decimal)
-    for one in draft.operations:
-        if one.amount is not None and one.currency is not None:
-            sums[one.currency] += one.amount
+    for one in value["operations"]:
+        if one["amount"] is not None:
+            sums[one["currency"]] += Decimal(one["amount"])
     found = [(money(total, currency) or "", currency) for currency, total in sorted(sums.items())]
-    own = money(draft.amount, draft.currency)
-    if own is not None and (own, draft.currency) not in found:
-        found.insert(0, (own, draft.currency or ""))
+    own = value["amount"]
+    if own is not None and (own, value["currency"]) not in found:
+        found.insert(0, (own, value["currency"]))
     return found
 
 
@@ -113,9 +113,17 @@ def disagreements(
     if canonical.sha256(proposal.document) != proposal.digest:
         return ["the document is not the one that was signed"]
     try:
-        value = _read_again(proposal.document)
+        return _points(proposal, operations, _read_again(proposal.document), among)
     except canonical.NotCanonical as broken:
         return [str(broken)]
+    except (ArithmeticError, LookupError, TypeError, ValueError) as broken:
+        # Its digest is right and its shape is not: nobody but the database's owner can have written it.
+        return [f"the document cannot be read ({type(broken).__name__})"]
+
+
+def _points(
+    proposal: Proposal, operations: Sequence[ProposedOperation], value: dict[str, Any], among: bool
+) -> list[str]:
     found = [
         f"the {name} differs from the document"
         for name, stored, signed in (
@@ -124,6 +132,13 @@ def disagreements(
             ("number", proposal.number, value["number"]),
             ("job", proposal.job_id, value["job"]["id"]),
             ("title", proposal.title, value["title"]),
+            ("recipient", proposal.recipient, value["recipient"]),
+            ("amount", money(proposal.amount, proposal.currency or None), value["amount"]),
+            ("currency", proposal.currency, value["currency"]),
+            ("amount label", proposal.amount_label, value["amount_label"]),
+            ("amounts", proposal.amounts, canonical.write(compared_amounts(value))),
+            ("time of freezing", stamp(proposal.frozen_at), value["frozen_at"]),
+            ("policy", _policy_as(proposal.policy, value["policy"]), value["policy"]),
         )
         if stored != signed
     ]
@@ -205,6 +220,12 @@ def _job(frame: Frame) -> dict[str, Any]:
         "initiator": frame.initiator,
         "source": job.source,
     }
+
+
+def _policy_as(policy: Policy, signed: dict[str, Any]) -> dict[str, Any]:
+    """The policy's row in the words of a document, which may be of an earlier version than this code."""
+    now = _policy(policy)
+    return {name: now.get(name, value) for name, value in signed.items()}
 
 
 def _policy(policy: Policy) -> dict[str, Any]:

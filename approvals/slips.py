@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from access.models import Person
@@ -284,4 +284,7 @@ def _operation(value: dict[str, Any]) -> SlipOperation:
 
 
 def _decimal(text: str | None) -> Decimal | None:
-    return None if text is None else Decimal(text)
+    try:
+        return None if text is None else Decimal(text)
+    except InvalidOperation as broken:
+        raise canonical.NotCanonical(f"{text} is no amount.") from broken

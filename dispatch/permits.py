@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from approvals.document import disagreements
 from approvals.models import Proposal
 from approvals.standing import CheckResult, Effect, approval_still_holds
 from dispatch.models import Operation
@@ -27,7 +28,7 @@ def checks_before(
     now: datetime,
 ) -> list[CheckResult]:
     """Every check before a send, in the order of the screen. Reads; the caller holds job, proposal and operation."""
-    checks = own_checks(operation, permit=permit, now=now)
+    checks = own_checks(proposal, operation, permit=permit, now=now)
     if permit == "approval":
         # The first send looks at all bytes that were approved, each later one at its own.
         only = None if job.state == JobState.READY_TO_COMMIT else operation.proposed_id
@@ -43,10 +44,18 @@ def permit_of(operation: Operation) -> str:
     return "order" if operation.ordered_by and operation.state == S.NOT_APPLIED else "approval"
 
 
-def own_checks(operation: Operation, *, permit: str, now: datetime) -> list[CheckResult]:
-    """This room's checks on one operation: its bytes, its target and, for a resubmission, the window."""
+def own_checks(
+    proposal: Proposal, operation: Operation, *, permit: str, now: datetime
+) -> list[CheckResult]:
+    """This room's checks on one operation: its bytes, its target and, for a resubmission, the window.
+
+    A resubmission is compared with the signed document here; what the approval permits, among the approval's checks.
+    """
     proposed, receiver = operation.proposed, operation.receiver
     whole = hashlib.sha256(bytes(proposed.body)).hexdigest() == proposed.body_digest
+    whole = whole and _is_as_proposed(operation)
+    if permit != "approval":
+        whole = whole and not disagreements(proposal, [proposed], among=True)
     in_place = same_place(receiver.base_url, proposed.target)
     checks = [
         _check(
@@ -65,6 +74,28 @@ def own_checks(operation: Operation, *, permit: str, now: datetime) -> list[Chec
             )
         )
     return checks
+
+
+def _is_as_proposed(operation: Operation) -> bool:
+    """Whether the operation's own row repeats what was frozen: what a look-up asks for, and under which contract."""
+    proposed = operation.proposed
+    return (
+        operation.operation_key,
+        operation.account,
+        operation.record,
+        operation.ordinal,
+        operation.receiver.name,
+        operation.contract.version,
+        operation.contract.receiver_id,
+    ) == (
+        proposed.operation_key,
+        proposed.account,
+        proposed.record,
+        proposed.ordinal,
+        proposed.receiver,
+        proposed.contract_version,
+        operation.receiver_id,
+    )
 
 
 def _objections(objections: Sequence[str]) -> list[CheckResult]:

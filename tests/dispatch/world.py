@@ -117,7 +117,10 @@ class Dispatching:
         **changes: Any,
     ) -> Job:
         """A job that is READY_TO_COMMIT with one operation for each record."""
-        operations = [operation(action=action, record=r, body=BODY, **changes) for r in (records or ("V-1",))]
+        operations = [
+            operation(**{"action": action, "record": r, "body": BODY, **changes})
+            for r in (records or ("V-1",))
+        ]
         job = self.world.job()
         self.world.freeze(job, draft(operations=operations, recipient=recipient), at)
         return job

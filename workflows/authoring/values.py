@@ -13,8 +13,9 @@ _AMOUNT = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,4})?")
 
 
 def _amount(value: Any) -> Decimal:
-    if isinstance(value, Decimal):
-        return value
+    if isinstance(value, Decimal) and value.is_finite():
+        # An author's decimal is held to what its text can be: 1E+3 is 1000, minus zero and thirty digits are refused.
+        value = f"{value:f}"
     if not isinstance(value, str) or not _AMOUNT.fullmatch(value):
         raise ValueError('write an amount as text with a point, such as "1250.00", not as a number')
     number = Decimal(value)
