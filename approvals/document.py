@@ -85,16 +85,22 @@ def money(amount: Decimal | None, currency: str | None) -> str | None:
     return f"{amount:.{get_currency_precision(currency)}f}"
 
 
-def compared_amounts(value: dict[str, Any]) -> list[tuple[str, str]]:
-    """What limits look at: the document's own amount, and what its operations add up to in each currency."""
+def compared_amounts(draft: ProposalDraft) -> list[tuple[str, str]]:
+    """What limits look at: the proposal's own amount, and what its operations add up to in each currency."""
+    operations = [(money(one.amount, one.currency), one.currency or "") for one in draft.operations]
+    return _compared(money(draft.amount, draft.currency), draft.currency or "", operations)
+
+
+def _compared(
+    own: str | None, currency: str, operations: Sequence[tuple[str | None, str]]
+) -> list[tuple[str, str]]:
     sums: dict[str, Decimal] = defaultdict(Decimal)
-    for one in value["operations"]:
-        if one["amount"] is not None:
-            sums[one["currency"]] += Decimal(one["amount"])
-    found = [(money(total, currency) or "", currency) for currency, total in sorted(sums.items())]
-    own = value["amount"]
-    if own is not None and (own, value["currency"]) not in found:
-        found.insert(0, (own, value["currency"]))
+    for amount, its_currency in operations:
+        if amount is not None:
+            sums[its_currency] += Decimal(amount)
+    found = [(money(total, in_currency) or "", in_currency) for in_currency, total in sorted(sums.items())]
+    if own is not None and (own, currency) not in found:
+        found.insert(0, (own, currency))
     return found
 
 
@@ -136,7 +142,7 @@ def _points(
             ("amount", money(proposal.amount, proposal.currency or None), value["amount"]),
             ("currency", proposal.currency, value["currency"]),
             ("amount label", proposal.amount_label, value["amount_label"]),
-            ("amounts", proposal.amounts, canonical.write(compared_amounts(value))),
+            ("amounts", proposal.amounts, canonical.write(_signed_amounts(value))),
             ("time of freezing", stamp(proposal.frozen_at), value["frozen_at"]),
             ("policy", _policy_as(proposal.policy, value["policy"]), value["policy"]),
         )
@@ -150,6 +156,11 @@ def _points(
         differing = _differing(row, signed[row.ordinal])
         found += [f"operation {row.ordinal}: the {name} differs" for name in differing]
     return found
+
+
+def _signed_amounts(value: dict[str, Any]) -> list[tuple[str, str]]:
+    operations = [(one["amount"], one["currency"]) for one in value["operations"]]
+    return _compared(value["amount"], value["currency"], operations)
 
 
 @lru_cache(maxsize=4)

@@ -83,6 +83,7 @@ class Slip:
     proposal_id: int
     job_id: int
     job_label: str
+    job_title: str
     job_state: str
     label: str
     number: int
@@ -159,6 +160,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         proposal_id=proposal.pk,
         job_id=job.pk,
         job_label=job.label,
+        job_title=value["job"]["title"],
         job_state=job.state,
         label=proposal.label,
         number=value["number"],

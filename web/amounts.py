@@ -6,6 +6,8 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from babel.numbers import get_currency_name, get_currency_precision, get_currency_symbol
 
+from web import reading
+
 NBSP = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
 
@@ -44,7 +46,7 @@ def sign_and_figures(amount: Decimal, currency: str) -> tuple[str, str]:
     given = -exponent if isinstance(exponent, int) and amount != amount.to_integral_value() else 0
     digits = max(get_currency_precision(currency), given)
     minus = MINUS if amount < 0 else ""
-    return minus + get_currency_symbol(currency, locale="en"), f"{abs(amount):,.{digits}f}"
+    return minus + get_currency_symbol(currency, locale="en"), reading.figures(f"{amount.copy_abs():.{digits}f}")
 
 
 def rounded_cost(cost: Decimal) -> Decimal:
@@ -57,7 +59,9 @@ def rounded_cost(cost: Decimal) -> Decimal:
 def amount_in_words(amount: Decimal | int | str, currency: str) -> str:
     """Forty-eight thousand two hundred euros; twelve euros and fifty cents."""
     value = as_decimal(amount)
-    whole, rest = int(abs(value)), abs(value) % 1
+    # Not abs() and %: those round to 28 digits.
+    whole = int(value.copy_abs())
+    rest = Decimal(f"0.{format(value.copy_abs(), 'f').partition('.')[2] or '0'}")
     words = f"{_number(whole)} {get_currency_name(currency, count=whole, locale='en')}"
     if rest:
         words += f" and {_small_change(rest, currency)}"

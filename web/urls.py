@@ -1,10 +1,10 @@
-"""Pages of the look itself, under DEBUG only."""
+"""How a person reads, and, under DEBUG, the pages of the look itself."""
 
 from django.conf import settings
 from django.urls import URLPattern, path
 
 from web import views
 
-urlpatterns: list[URLPattern] = (
-    [path("styleguide/", views.styleguide, name="styleguide")] if settings.DEBUG else []
-)
+urlpatterns: list[URLPattern] = [path("reads-as/", views.reads_as, name="reads-as")]
+if settings.DEBUG:
+    urlpatterns.append(path("styleguide/", views.styleguide, name="styleguide"))

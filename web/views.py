@@ -8,8 +8,11 @@ from decimal import Decimal
 from django import forms
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
 
+from web import reading
 from web.htmx import Conflict, Side
 from web.navigation import Room
 from web.vocabulary import SIGNS
@@ -41,6 +44,27 @@ class ReasonForm(forms.Form):
     receiver = forms.ChoiceField(choices=[("erp", "Astrel ERP"), ("bank", "Tern Payments")])
     reason = forms.CharField(widget=forms.Textarea, help_text="Kept in the journal.")
     comment = forms.CharField(required=False)
+
+
+@require_POST
+def reads_as(request: HttpRequest) -> HttpResponse:
+    """Keep how this person reads numbers and dates, in a cookie as the colours are, and go back to where they were."""
+    back = request.POST.get("back", "")
+    safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
+    response = redirect(back if safe else "/")
+    chosen = request.POST.get("reads_as", "")
+    if chosen and chosen in dict(reading.CHOICES):
+        response.set_cookie(
+            reading.CHOSEN,
+            chosen,
+            max_age=timedelta(days=400),
+            secure=request.is_secure(),
+            httponly=True,
+            samesite="Lax",
+        )
+    else:
+        response.delete_cookie(reading.CHOSEN)
+    return response
 
 
 @login_not_required

@@ -2,15 +2,20 @@
 
 import hashlib
 import json
+import re
+from decimal import Decimal
 
 import pytest
+from pydantic import ValidationError
 
 from access.roles import Role
 from access.tenancy import reading
 from approvals import canonical
+from approvals.drafts import NotFrozen, read_draft
 from approvals.models import ProposedOperation
 from tests.approvals.world import World, draft, operation
 from tests.support import make_person, make_tenant
+from workflows.authoring import ProposalDraft
 from workflows.models import WorkItem
 from workflows.states import ItemState
 
@@ -130,3 +135,44 @@ def test_canonical_text_does_not_depend_on_the_order_of_keys() -> None:
     for wrong in ({"n": -0.0}, {"n": 2**53}, {"n": "\x00"}, {1: "a"}, {"n": b"x"}):
         with pytest.raises(canonical.NotCanonical):
             canonical.write(wrong)
+
+
+@pytest.mark.parametrize(
+    ("amount", "says"),
+    [
+        ('"1E+5"', "write an amount as text with a point"),
+        ('"-0.00"', "minus zero is not an amount"),
+        ('"' + "9" * 30 + '"', "write an amount as text with a point"),
+        ('"1250.005"', "1250.005 has more decimals than EUR has"),
+        ('"NaN"', "write an amount as text with a point"),
+        ('" 1"', "write an amount as text with a point"),
+        ('"\uff11"', "write an amount as text with a point"),
+        ("12", "write an amount as text with a point"),
+        ("12.5", "12.5 is a number with decimals or no number; write it as text"),
+        ("-0.0", "-0.0 is a number with decimals"),
+        ("1e400", "1e400 is a number with decimals"),
+        ("9007199254740993", "amount is too large for a JSON number; write it as text"),
+    ],
+)
+def test_an_amount_that_two_readers_could_take_differently_is_refused_with_what_to_do(
+    amount: str, says: str
+) -> None:
+    text = json.dumps(draft()).replace('"amount": "4800.0"', f'"amount": {amount}')
+    with pytest.raises((NotFrozen, canonical.NotCanonical), match=re.escape(says)):
+        read_draft(text)
+
+
+@pytest.mark.parametrize("amount", ["-0", "1" * 16, "0.12345", "NaN", "Infinity", "1E+400"])
+def test_an_authors_decimal_is_held_to_what_its_text_can_be(amount: str) -> None:
+    with pytest.raises(ValidationError):
+        ProposalDraft.model_validate({**draft(), "amount": Decimal(amount)})
+    assert ProposalDraft.model_validate({**draft(), "amount": Decimal("1E+3")}).amount == Decimal(1000)
+
+
+def test_an_id_beyond_what_other_readers_keep_is_refused_as_a_number_and_kept_as_text(world: World) -> None:
+    number = draft(operations=[operation(body={"id": 9007199254740993})])
+    with pytest.raises(canonical.NotCanonical, match=r"operations\[0\].body.id is too large"):
+        read_draft(json.dumps(number))
+    kept = world.proposed(draft(operations=[operation(body={"id": "9007199254740993", "nul": "\\u0000"})]))
+    body = json.loads(json.loads(kept.document)["operations"][0]["body"])
+    assert body == {"id": "9007199254740993", "nul": "\\u0000"}

@@ -152,12 +152,7 @@ OPERATION = {
     "body": "overlay(body placing 'z' from 5)",
     "independent": "NOT independent",
 }
-POLICY = {
-    "waives_approval": "NOT waives_approval",
-    "quorum": "quorum + 1",
-    "four_eyes": "NOT four_eyes",
-    "expires_after_minutes": "expires_after_minutes + 1",
-}
+POLICY = {"rules": "replace(rules, 'manager', 'admin')", "name": "name || 'x'", "revision": "revision + 1"}
 
 
 def test_any_column_that_repeats_what_was_signed_is_compared_with_it(world: World) -> None:

@@ -5,16 +5,25 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from access.models import Person
 from tests.web.test_tags import write
 from web.hidden import is_hidden
+from web.reading import ReaderMiddleware
 from web.seeing import shown, sight_of, warnings
 
 MARK = re.compile(r'<span class="hidden-char" title="[^"]*">U\+([0-9A-F]+)</span>')
+
+NB = "\N{NO-BREAK SPACE}"
+AT = datetime(2026, 3, 12, 14, 32, 5, 123, tzinfo=UTC)
 
 ORDINARY = [
     "Müller & Söhne, Côte d’Ivoire – „ok“ …",
@@ -125,3 +134,70 @@ def test_whatever_is_written_nothing_unseen_reaches_the_page_and_nothing_is_lost
     assert marked >= len(sight_of(text).hidden)
     if text.isascii():
         assert not any(is_hidden(c) for c in html.unescape(re.sub(r"<[^>]*>", "", written)))
+
+
+@pytest.mark.parametrize(
+    ("accepted", "figures", "exact"),
+    [
+        ("", "1,234,567.50", f"Thu{NB}12{NB}Mar, 14:32:05"),
+        ("en-GB,en;q=0.9", "1,234,567.50", f"Thu{NB}12{NB}Mar, 14:32:05"),
+        ("xx-none,de;q=0.8", "1.234.567,50", "Do., 12. März, 14:32:05"),
+        ("en-US", "1,234,567.50", "Thu, Mar 12, 2:32:05\u202fPM"),
+        ("en-IN", "12,34,567.50", "Thu, 12 Mar, 2:32:05\u202fPM"),
+        ("sv", f"1{NB}234{NB}567,50", "tors 12 mars, 14:32:05"),
+        ("'\"><script>,;q=x", "1,234,567.50", f"Thu{NB}12{NB}Mar, 14:32:05"),
+    ],
+)
+def test_numbers_and_dates_are_written_as_the_reader_does(accepted: str, figures: str, exact: str) -> None:
+    request = RequestFactory().get("/", headers={"accept-language": accepted})
+    assert (
+        rendered(request, "{% money a 'EUR' %}")
+        == f'<data class="money" value="1234567.50">€{NB}{figures}</data>'
+    )
+    assert f">{exact}</time>" in rendered(request, "{% when t exact=True %}")
+    assert rendered(request, "{{ n|number }}") == figures.replace("50", "").rstrip(".,")
+
+
+def test_what_is_stored_stands_beside_it_in_no_readers_order() -> None:
+    request = RequestFactory().get("/", headers={"accept-language": "de"})
+    request.COOKIES["reads_as"] = "en-US"
+    assert "1,234,567.50" in rendered(request, "{% money a 'EUR' %}")
+    assert (
+        rendered(request, "{% stored_amount a 'EUR' %}")
+        == '<span class="stored">stored as 1234567.50 EUR</span>'
+    )
+    assert (
+        rendered(request, "{% stored_time t %}") == '<span class="stored">2026-03-12T14:32:05.000123Z</span>'
+    )
+
+
+def test_thirty_digits_lose_none_in_anybodys_separators() -> None:
+    for accepted in ("", "de", "hi", "fr", "ja"):
+        request = RequestFactory().get("/", headers={"accept-language": accepted})
+        html = rendered(request, "{% money a 'EUR' %}", a="9" * 30 + ".12345")
+        assert "".join(c for c in html.split("€")[1] if c.isdigit()) == "9" * 30 + "12345"
+
+
+@pytest.mark.django_db
+def test_person_chooses_how_to_read_and_goes_back_to_where_they_were(client: Client) -> None:
+    client.force_login(Person.objects.create_user("reader-of-numbers"))
+    kept = client.post("/reads-as/", {"reads_as": "de", "back": "/t/a/jobs/?q=1"})
+    assert (kept.status_code, kept.headers["location"], kept.cookies["reads_as"].value) == (
+        302,
+        "/t/a/jobs/?q=1",
+        "de",
+    )
+    assert "1.234.567,50" in rendered(client.get("/").wsgi_request, "{% money a 'EUR' %}")
+    other = client.post("/reads-as/", {"reads_as": "<b>", "back": "//evil.example/"})
+    assert (other.headers["location"], other.cookies["reads_as"].value) == ("/", "")
+    assert client.get("/reads-as/").status_code == 405
+
+
+def rendered(request: HttpRequest, source: str, **more: object) -> str:
+    """A template as the reader of this request gets it."""
+    context = {"a": Decimal("1234567.50"), "t": AT, "n": 1_234_567, "now": AT, **more}
+
+    def view(_: HttpRequest) -> HttpResponse:
+        return HttpResponse(write(source, **context))
+
+    return ReaderMiddleware(view)(request).content.decode()  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from web import amounts, drawing, seeing, times, vocabulary
+from web import amounts, drawing, reading, seeing, times, vocabulary
 
 register = template.Library()
 
@@ -134,7 +134,7 @@ def amount(cost: Decimal | int) -> SafeString:
 @register.filter
 def number(value: int) -> str:
     """12,345"""
-    return f"{value:,}"
+    return ("-" if value < 0 else "") + reading.figures(str(abs(value)))
 
 
 @register.simple_tag
@@ -169,8 +169,8 @@ def copy(value: str, label: str = "") -> SafeString:
 def ref(value: str, url: str = "") -> SafeString:
     """A reference that never breaks, as a link when there is one."""
     if url:
-        return format_html('<a class="ref" href="{}">{}</a>', url, value)
-    return format_html('<span class="ref">{}</span>', value)
+        return format_html('<a class="ref" href="{}">{}</a>', url, seeing.shown(str(value)))
+    return format_html('<span class="ref">{}</span>', seeing.shown(str(value)))
 
 
 @register.simple_tag
@@ -208,6 +208,8 @@ def seal(handle: str = "", kind: str = "") -> SafeString:
 @register.filter
 def visible(value: object) -> SafeString:
     """Untrusted text, escaped, with hidden, reordering and look-alike characters shown as such."""
+    if isinstance(value, SafeString):
+        return value  # made of shown text already
     return seeing.shown("" if value is None else str(value))
 
 

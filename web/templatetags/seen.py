@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
+
 from django import template
+from django.template import Context
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from web import seeing
+from web import reading, seeing, times
 
 register = template.Library()
 
@@ -45,12 +49,38 @@ def prose(text: str | None) -> SafeString:
     return _folded(whole, warns(whole), full)
 
 
+@register.simple_tag
+def stored_amount(amount: Decimal | None, currency: str) -> SafeString:
+    """The amount as it is stored and signed, in no reader's separators: 48200.00 EUR."""
+    if amount is None:
+        return NOTHING
+    return format_html('<span class="stored">stored as {} {}</span>', format(amount, "f"), currency)
+
+
+@register.simple_tag
+def stored_time(moment: datetime | None) -> SafeString:
+    """The time as it is stored and signed: 2026-03-12T12:19:03.120000Z."""
+    return (
+        NOTHING
+        if moment is None
+        else format_html('<span class="stored">{}</span>', times.stored_words(moment))
+    )
+
+
+@register.simple_tag(takes_context=True)
+def reading_choices(context: Context) -> list[tuple[str, str, bool]]:
+    """How one can read numbers and dates: value, how it looks, and whether it is chosen."""
+    request = context.get("request")
+    chosen = reading.chosen_by(request) if request is not None else ""
+    return [(name, looks, name == chosen) for name, looks in reading.CHOICES]
+
+
 @register.filter
 def length_words(text: str) -> str:
     """12,345 characters in 3 lines"""
     lines = text.count("\n") + 1
-    characters = f"{len(text):,} character{'' if len(text) == 1 else 's'}"
-    return characters if lines == 1 else f"{characters} in {lines:,} lines"
+    characters = f"{reading.figures(str(len(text)))} character{'' if len(text) == 1 else 's'}"
+    return characters if lines == 1 else f"{characters} in {reading.figures(str(lines))} lines"
 
 
 def _folded(whole: str, above: SafeString, full: SafeString) -> SafeString:
