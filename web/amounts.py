@@ -46,7 +46,9 @@ def sign_and_figures(amount: Decimal, currency: str) -> tuple[str, str]:
     given = -exponent if isinstance(exponent, int) and amount != amount.to_integral_value() else 0
     digits = max(get_currency_precision(currency), given)
     minus = MINUS if amount < 0 else ""
-    return minus + get_currency_symbol(currency, locale="en"), reading.figures(f"{amount.copy_abs():.{digits}f}")
+    return minus + get_currency_symbol(currency, locale="en"), reading.figures(
+        f"{amount.copy_abs():.{digits}f}"
+    )
 
 
 def rounded_cost(cost: Decimal) -> Decimal:

@@ -127,7 +127,7 @@ class World:
             now=timezone.now(),
         )
 
-    def job(self, by: Person | None = None) -> Job:
+    def job(self, by: Person | None = None, **columns: Any) -> Job:
         """A VALIDATED job, as the engine leaves it just before its propose stage closes."""
         by = by or self.submitter
         actor = Actor(ActorKind.SUBMITTER, by.username, by.pk)
@@ -138,7 +138,7 @@ class World:
                 workflow=orders.name,
                 revision=orders.revision,
                 configuration_digest=orders.configuration_digest(),
-                title="Order V-1",
+                **{"title": "Order V-1", **columns},
                 submission_key=secrets.token_hex(8),
                 input=text,
                 input_digest=hashlib.sha256(text.encode()).hexdigest(),

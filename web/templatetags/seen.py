@@ -17,7 +17,7 @@ register = template.Library()
 LONG = 1000
 """Characters from which on a value is folded: the beginning and the whole length show, all of it opens."""
 
-BEGINNING = 160
+BEGINNING = 80
 NOTHING = SafeString("")
 
 
