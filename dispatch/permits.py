@@ -44,9 +44,7 @@ def permit_of(operation: Operation) -> str:
     return "order" if operation.ordered_by and operation.state == S.NOT_APPLIED else "approval"
 
 
-def own_checks(
-    proposal: Proposal, operation: Operation, *, permit: str, now: datetime
-) -> list[CheckResult]:
+def own_checks(proposal: Proposal, operation: Operation, *, permit: str, now: datetime) -> list[CheckResult]:
     """This room's checks on one operation: its bytes, its target and, for a resubmission, the window.
 
     A resubmission is compared with the signed document here; what the approval permits, among the approval's checks.
