@@ -18,11 +18,11 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from access import outbound
 from access.owner import as_owner
 from access.tenancy import reading
 from approvals.aftermath import earlier_ends
 from approvals.models import Proposal
-from dispatch import wire
 from dispatch.contracts import Timeouts
 from dispatch.sent import HIDDEN, Approved, Recorder, Verdict, Written, compare
 from dispatch.wire import Request, exchange
@@ -113,7 +113,9 @@ def test_what_is_recorded_is_what_the_receiver_read(body: bytes) -> None:
 @pytest.fixture
 def secured(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[bytes]]]:
     """A server behind TLS whose certificate is trusted here, and what it read."""
-    monkeypatch.setattr(wire, "_certificates", lambda: ssl.create_default_context(cafile=str(CERTIFICATE)))
+    monkeypatch.setattr(
+        outbound, "_certificates", lambda: ssl.create_default_context(cafile=str(CERTIFICATE))
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)
     read: list[bytes] = []
