@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from access.directory import Directory, directory
 from access.models import Group
@@ -11,10 +11,17 @@ from approvals.levels import belonging
 from approvals.ruleset import RuleSet
 
 
-def warnings(rules: RuleSet, people: Directory | None = None) -> list[str]:
-    """One sentence for each name that leads nowhere, or to too few. Needs a tenant's scope."""
+def warnings(
+    rules: RuleSet, people: Directory | None = None, groups: Collection[str] | None = None
+) -> list[str]:
+    """One sentence for each name that leads nowhere, or to too few. Needs a tenant's scope.
+
+    `groups`: the names of those there are, where the caller has read them.
+    """
     people = people or directory()
-    return [*_people(rules, people), *_groups(rules, people), *_levels(rules, people)]
+    if groups is None:
+        groups = set(Group.objects.values_list("name", flat=True))
+    return [*_people(rules, people), *_groups(rules, people, groups), *_levels(rules, people)]
 
 
 def _people(rules: RuleSet, people: Directory) -> Iterator[str]:
@@ -28,10 +35,9 @@ def _people(rules: RuleSet, people: Directory) -> Iterator[str]:
             yield f"{handle} is named and no manager, so what is said of them has no effect."
 
 
-def _groups(rules: RuleSet, people: Directory) -> Iterator[str]:
+def _groups(rules: RuleSet, people: Directory, known: Collection[str]) -> Iterator[str]:
     named = {level.group for level in rules.levels} | {limit.group for limit in rules.limits}
     named = (named | {step.group for step in rules.escalation}) - {""}
-    known = set(Group.objects.filter(name__in=named).values_list("name", flat=True)) if named else set()
     for group in sorted(named):
         if group not in known:
             yield f"The group {group} is named and not there."

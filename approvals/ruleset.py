@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from access.roles import Role
 from workflows.authoring import Amount, Currency
@@ -21,7 +21,16 @@ from workflows.authoring.values import check_decimals
 
 MINUTES = 366 * 24 * 60
 MOST_PEOPLE = 20
-Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=80)]
+
+
+def _one_line(name: str) -> str:
+    """Without line breaks and characters that nobody sees: a name is looked for as it is read."""
+    if not name.isprintable():
+        raise ValueError("is not one line of text without hidden characters")
+    return name
+
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=80), AfterValidator(_one_line)]
 Minutes = Annotated[int, Field(ge=1, le=MINUTES)]
 Days = Annotated[int, Field(ge=0, le=366)]
 Rate = Annotated[Decimal, Field(gt=0, max_digits=18, decimal_places=9)]

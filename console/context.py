@@ -50,7 +50,12 @@ def _nav(request: HttpRequest, slug: str) -> list[Room]:
 def _more(request: HttpRequest, slug: str) -> list[Room]:
     """What it is run by, in the menu."""
     roles = request.roles  # type: ignore[attr-defined]
-    rooms = [Room("Limits", link("limits", slug), "l")]
+    rooms = [
+        Room("Policies", link("policies", slug), "p"),
+        Room("Groups", link("groups", slug), "u"),
+        Room("My absence", link("absence", slug), "o"),
+        Room("Limits", link("limits", slug), "l"),
+    ]
     if not roles.isdisjoint(MAY_SEE):
         rooms.append(Room("Cost", link("costs", slug), "c"))
     if not roles.isdisjoint(READERS):
