@@ -12,9 +12,10 @@ from datetime import datetime
 from approvals.aftermath import SentSummary, summary_of
 from approvals.changes import Change, Source, change_of, source_of
 from approvals.closing import DID
+from approvals.differing import Difference
 from approvals.models import Closing, Verdict
 from approvals.sets import PAGE, Part, part_of
-from approvals.slips import Difference, Slip, SlipDecision, SlipOperation
+from approvals.slips import Slip, SlipDecision, SlipOperation
 from approvals.wording import count
 from web.seeing import sight_of
 from web.times import WITHIN_THE_DAY
@@ -78,7 +79,7 @@ class Reading:
     new: bool
     sources: list[Source]
     signatures: list[Signature]
-    places: range
+    places: list[str]
     hidden: int
     alike: int
     far: bool
@@ -116,7 +117,7 @@ def reading_of(
         new=bool(changes) and all(c["current"] is None for c in changes),
         sources=sources,
         signatures=[_signature(d, slip) for d in slip.decisions],
-        places=range(max(slip.quorum - slip.approvals, 0) if slip.open else 0),
+        places=slip.seats if slip.open else [],
         hidden=sum(len(s.hidden) for s in sights),
         alike=sum(len(s.alike) for s in sights),
         far=slip.expires_at - now >= WITHIN_THE_DAY,
@@ -189,7 +190,8 @@ def _desk(slip: Slip, handle: str, fields: int, part: Part | None) -> Desk:
             return Desk("", "", "This slip is closed.", "What became of it stands at its top.", "locked")
         return Desk("", "", *why_not_now(slip))
     nth = slip.approvals + 1
-    signs = f"as {handle}" if slip.quorum <= 1 else f"as {handle}, {_ordinal(nth)} of {slip.quorum}"
+    who = f"as {handle}, signing for {slip.signs_for}" if slip.signs_for else f"as {handle}"
+    signs = who if slip.quorum <= 1 else f"{who}, {_ordinal(nth)} of {slip.quorum}"
     missing = slip.quorum - nth
     then = (
         "Then it is checked and sent."

@@ -43,6 +43,12 @@ class Standing:
         """Signatures that are lacking at least."""
         return max(sum(s.missing for s in self.frozen), sum(s.missing for s in self.current))
 
+    @property
+    def seats(self) -> list[str]:
+        """Who has to sign still, one a signature: the group that is asked for, or nothing for any manager."""
+        longer = max(self.frozen, self.current, key=lambda seats: sum(s.missing for s in seats))
+        return [s.level.group for s in longer for _ in range(s.missing)]
+
 
 def standing(
     frozen: RuleSet, current: RuleSet, approvals: Sequence[tuple[Decision, Member]], belongs: Belongs

@@ -50,5 +50,5 @@ def _levels(rules: RuleSet, people: Directory) -> Iterator[str]:
     for number, level in enumerate(() if rules.waives_approval else rules.levels, start=1):
         able = sum(Role.MANAGER in m.roles and belongs(m, level) for m in people.members.values())
         if able < level.quorum:
-            name = level.name or f"level {number}"
-            yield f"{name[:1].upper()}{name[1:]} asks for {level.quorum}, and {able} could sign there."
+            name = f"Level {number}" + (f" (“{level.name}”)" if level.name else "")
+            yield f"{name} asks for {level.quorum}, and {able or 'nobody'} could sign there."

@@ -15,13 +15,15 @@ from access.models import Person
 from approvals import canonical
 from approvals.aftermath import Earlier, Sent, earlier_ends, what_was_sent
 from approvals.closing import how_it_closed
+from approvals.differing import Difference, differences
 from approvals.document import read
 from approvals.facts import facts_of
 from approvals.locks import NoSuchProposal
 from approvals.models import Closing, Decision, DecisionVoid, Proposal, Verdict
 from approvals.queries import reason_not_to
-from approvals.rules import Facts
+from approvals.rules import Facts, Way
 from approvals.standing import CheckResult, checks_of
+from approvals.telling import in_a_line
 from workflows.states import JobState
 
 
@@ -55,6 +57,7 @@ class SlipDecision:
 
     decision_id: int
     person: str
+    signed_for: str
     verdict: str
     decided_at: datetime
     digest: str
@@ -65,15 +68,6 @@ class SlipDecision:
     void_why: str
     voided_at: datetime | None
     mine: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One point in which this proposal differs from the one before it; None where there was or is nothing."""
-
-    what: str
-    before: str | None
-    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +102,9 @@ class Slip:
     source: str
     policy_name: str
     policy_revision: int
+    policy_id: int
+    policy_line: str
+    """What it asks, in a line; with what today's revision asks where that is another."""
     frozen_at: datetime
     expires_at: datetime
     digest: str
@@ -115,6 +112,10 @@ class Slip:
     decisions: list[SlipDecision]
     approvals: int
     quorum: int
+    seats: list[str]
+    """Who has to sign still, one a signature: the group that is asked for, or nothing for any manager."""
+    signs_for: str
+    """Whose authority this person would use, where it is not their own."""
     approved_at: datetime | None
     closing: str
     closed_at: datetime | None
@@ -152,7 +153,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
     awaits = job.state == JobState.AWAITING_APPROVAL and job.held_at is None
     decidable = is_open and awaits and not expired
     decisions = list(_decisions(proposal, person_id))
-    reason, own = reason_not_to(facts, person_id), facts.own(person_id)
+    reason, own, way = reason_not_to(facts, person_id), facts.own(person_id), facts.way(person_id)
     may_refuse = own is None and facts.objection(person_id, Verdict.REJECT) is None
     operations = [_operation(o) for o in value["operations"]]
     previous = Proposal.objects.filter(job=job, number__lt=proposal.number).order_by("-number").first()
@@ -184,6 +185,8 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         source=value["job"]["source"],
         policy_name=value["policy"]["name"],
         policy_revision=value["policy"]["revision"],
+        policy_id=proposal.policy_id,
+        policy_line=_policy_line(facts),
         frozen_at=datetime.fromisoformat(value["frozen_at"]),
         expires_at=datetime.fromisoformat(value["expires_at"]),
         # Of the bytes on the screen, not of the column: a tampered document cannot be signed under its old digest.
@@ -192,6 +195,8 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         decisions=decisions,
         approvals=len(facts.valid),
         quorum=facts.quorum,
+        seats=facts.standing.seats,
+        signs_for=way.giver.handle if isinstance(way, Way) and way.giver else "",
         approved_at=proposal.approved_at,
         closing=proposal.closing,
         closed_at=proposal.closed_at,
@@ -214,38 +219,13 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
     )
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:
-    """What a reader of the earlier proposal has to look at again. Keys, times and numbers always differ: left out."""
-    was, now = dict(_points(before)), dict(_points(after))
-    names = [*now, *(name for name in was if name not in now)]
-    return [
-        Difference(name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)
-    ]
-
-
-def _points(value: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, label in (
-        ("title", "Title"),
-        ("summary", "Summary"),
-        ("recipient", "Recipient"),
-        ("model_text", "Model text"),
-    ):
-        yield label, value[name]
-    if value["amount"] is not None:
-        yield "Amount", f"{value['amount']} {value['currency']}"
-    for hand in value.get("hands", {}).get("latest", []):
-        yield f"{hand['step']} {hand['key']}: {hand['what']}", f"by {hand['by']}"
-    for source in value["sources"]:
-        yield f"Source {source['name']}", f"version {source['version']}"
-    yield "Policy", f"{value['policy']['name']} revision {value['policy']['revision']}"
-    for operation in value["operations"]:
-        place = f"Operation {operation['ordinal']}"
-        yield f"{place}: target", f"{operation['method']} {operation['target']}"
-        yield f"{place}: account", operation["account"]
-        yield f"{place}: contract", f"{operation['receiver']} version {operation['contract_version']}"
-        for change in operation["changes"]:
-            yield f"{place}: {change['label']}", change["proposed"]
-        yield f"{place}: body", operation["body"].replace(operation["operation_key"], "(operation key)")
+def _policy_line(facts: Facts) -> str:
+    line = in_a_line(facts.frozen)
+    return (
+        line
+        if facts.current == facts.frozen
+        else f"{line}. Today’s revision holds too: {in_a_line(facts.current)}"
+    )
 
 
 def _newest_after(proposal: Proposal) -> Proposal | None:
@@ -260,13 +240,14 @@ def _who_can(facts: Facts) -> list[str]:
 
 
 def _decisions(proposal: Proposal, person_id: int) -> Iterator[SlipDecision]:
-    rows = Decision.objects.filter(proposal=proposal).order_by("decided_at", "pk")
+    rows = Decision.objects.filter(proposal=proposal).select_related("on_behalf_of")
     voids = {v.decision_id: v for v in DecisionVoid.objects.filter(decision__proposal=proposal)}
-    for row in rows:
+    for row in rows.order_by("decided_at", "pk"):
         void = voids.get(row.pk)
         yield SlipDecision(
             decision_id=row.pk,
             person=row.person_name,
+            signed_for=row.on_behalf_of.username if row.on_behalf_of else "",
             verdict=row.verdict,
             decided_at=row.decided_at,
             digest=row.digest,

@@ -146,8 +146,11 @@ def _rates(rules: RuleSet) -> Iterator[str]:
         own, to = pair.split("/")
         yield f"1 {own} counts as {rate.normalize():f} {to}."
     if rules.limits or rules.sums or rules.reauthenticate_above:
-        other = "other " if rules.rates else ""
-        yield f"No {other}rate is named, so amounts of {other}currencies are never compared."
+        yield (
+            "No other rate is named, so amounts of other currencies are never compared."
+            if rules.rates
+            else "No rate is named, so amounts of two currencies are never compared."
+        )
 
 
 def _sum(one: SumLimit) -> str:

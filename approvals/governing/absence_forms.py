@@ -25,7 +25,7 @@ def _moment(label: str, help_text: str = "") -> forms.CharField:
         label=label,
         max_length=30,
         help_text=help_text,
-        widget=forms.TextInput(attrs={"autocomplete": "off", "placeholder": "2026-12-24"}),
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 
 

@@ -94,7 +94,7 @@ def _read(request: TenantRequest, draft: Draft) -> RuleSet | None:
     else:
         draft.form = RulesForm(request.POST)
         rules = draft.form.read()
-        draft.faults = draft.form.errors
+        draft.faults = draft.form.errors or ([] if rules else ["Something below is not right yet."])
     if rules is None:
         return None
     try:

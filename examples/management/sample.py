@@ -1,4 +1,4 @@
-"""The sample organisation: one person a role, four policies, three receivers, a limit. Written once; a repeat changes nothing."""
+"""The sample organisation: one person a role, a group, four policies, three receivers, a limit. Written once; a repeat changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from django.conf import settings
 
 from access import tenant_journal
-from access.models import Membership, Person, Tenant
+from access.actions.groups import add_to_group, make_group
+from access.models import Group, GroupMember, Membership, Person, Tenant
 from access.roles import WORKER, Role
 from access.tenancy import acting, reading
 from approvals.models import Policy
@@ -36,6 +37,7 @@ PEOPLE = {
     ADMIN: Role.ADMIN,
     AUDITOR: Role.AUDITOR,
 }
+CONTROLLERS = "controllers"
 APPROVAL_LIMIT = Decimal("50000.00")
 LIMITS = {"credit-ratings": Terms(concurrency=4)}
 RECEIVERS = {
@@ -60,6 +62,7 @@ def load(*, now: datetime, sign_in: bool = True) -> Sample:
     """
     tenant, _ = Tenant.objects.get_or_create(slug=SLUG, defaults={"name": NAME})
     sample = Sample(tenant.pk, _people(tenant, sign_in))
+    _group(sample)
     _policies(tenant.pk, now)
     _limits(sample, now)
     for name, title in RECEIVERS.items():
@@ -128,6 +131,17 @@ def _people(tenant: Tenant, sign_in: bool) -> dict[str, int]:
     return {handle: person.pk for handle, person in known.items()}
 
 
+def _group(sample: Sample) -> None:
+    """The controllers: a policy is published once one of them and then another manager has signed."""
+    who = {"tenant_id": sample.tenant_id, "person_id": sample.people[ADMIN]}
+    with reading(sample.tenant_id):
+        group = Group.objects.filter(name=CONTROLLERS).values_list("pk", flat=True).first()
+        ever = GroupMember.objects.filter(group__name=CONTROLLERS).exists()
+    if not ever:
+        group = group or make_group(name=CONTROLLERS, **who)
+        add_to_group(group_id=group, member_id=sample.people[MANAGER], **who)
+
+
 def _policies(tenant_id: int, now: datetime) -> None:
     with reading(tenant_id):
         known = set(Policy.objects.values_list("name", flat=True))
@@ -135,7 +149,7 @@ def _policies(tenant_id: int, now: datetime) -> None:
     for name, rules in {
         "vendor-records": RuleSet(limits=(limit,)),
         "document-records": RuleSet(limits=(limit,)),
-        "policy-publishing": RuleSet(levels=(Level(quorum=2),)),
+        "policy-publishing": RuleSet(levels=(Level(name="controller", group=CONTROLLERS), Level())),
         "vendor-enrichment": RuleSet(),
     }.items():
         if name not in known:

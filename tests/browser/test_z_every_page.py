@@ -25,11 +25,11 @@ from tests.browser.pages import ADMIN, AUDITOR, MANAGER, OPERATOR, SUBMITTER
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 AREAS = {
-    MANAGER: ("approvals/",),
+    MANAGER: ("approvals/", "absence/"),
     OPERATOR: ("cases/",),
-    ADMIN: ("jobs/", "receivers/", "health/"),
+    ADMIN: ("jobs/", "receivers/", "health/", "policies/", "groups/", "absence/"),
     SUBMITTER: ("submit/",),
-    AUDITOR: ("cost/",),
+    AUDITOR: ("cost/", "policies/"),
 }
 """Who looks at which pages: whoever has most to do there. Home is everybody's."""
 
