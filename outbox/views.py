@@ -10,7 +10,7 @@ from django.contrib import messages as news
 from django.http import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
@@ -26,6 +26,7 @@ READERS = (Role.ADMIN, Role.OPERATOR, Role.AUDITOR)
 SENDERS = (Role.ADMIN, Role.OPERATOR)
 
 
+@require_safe
 @tenant_page(*READERS)
 def notifications(request: TenantRequest, slug: str) -> HttpResponseBase:
     """Endpoints, and messages newest first: `?show=waiting` or `given-up`, `?before=` for older ones."""
@@ -45,6 +46,7 @@ def notifications(request: TenantRequest, slug: str) -> HttpResponseBase:
     return render(request, "outbox/notifications.html", context)
 
 
+@require_safe
 @tenant_page(*READERS)
 def message(request: TenantRequest, slug: str, message_id: int) -> HttpResponseBase:
     """One message: what it says, to whom, and every try."""
@@ -64,6 +66,7 @@ def again(request: TenantRequest, slug: str, message_id: int) -> HttpResponseBas
     return redirect("notification", slug, message_id)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def add(request: TenantRequest, slug: str) -> HttpResponseBase:
     """The form of a new endpoint."""
@@ -78,6 +81,7 @@ def add(request: TenantRequest, slug: str) -> HttpResponseBase:
     return _edit(request, form, write, "It is told of what happens from now on.", None)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def change(request: TenantRequest, slug: str, endpoint_id: int) -> HttpResponseBase:
     """The form of an endpoint that there is."""
@@ -101,6 +105,7 @@ def change(request: TenantRequest, slug: str, endpoint_id: int) -> HttpResponseB
     )
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def disable(request: TenantRequest, slug: str, endpoint_id: int) -> HttpResponseBase:
     """Asks for the reason, then has the endpoint told nothing more."""

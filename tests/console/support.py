@@ -17,6 +17,8 @@ from access.models import Person, Tenant
 from access.owner import as_owner
 from access.tenancy import acting
 from approvals.models import Policy, Proposal, ProposedOperation
+from approvals.policies import text_of
+from approvals.ruleset import RuleSet
 from dispatch.contracts import Contract
 from dispatch.models import Operation, Receiver, ReceiverContract
 from dispatch.presets import KEYED
@@ -126,7 +128,10 @@ def make_proposal(
     now = timezone.now()
     with acting(tenant.pk):
         policy, _ = Policy.objects.get_or_create(
-            tenant=tenant, name="orders", revision=1, defaults={"created_at": now, "created_by": "test"}
+            tenant=tenant,
+            name="orders",
+            revision=1,
+            defaults={"rules": text_of(RuleSet()), "created_at": now, "created_by": "test"},
         )
         return Proposal.objects.create(
             tenant=tenant, job_id=job_id, number=1, title=title, document="{}", digest=hashlib.sha256(b"{}").hexdigest(), policy=policy,
