@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from access.directory import directory
+from access.directory import Directory, directory
 from access.statements import Select, Values
 from approvals.models import Decision, DecisionVoid, Escalated, Policy, Proposal
 from approvals.rules import Facts
@@ -39,19 +39,26 @@ def facts_of(proposal: Proposal) -> Facts:
     return facts_for([proposal])[proposal.pk]
 
 
-def facts_for(proposals: Sequence[Proposal], instead: RuleSet | None = None) -> dict[int, Facts]:
+def facts_for(
+    proposals: Sequence[Proposal],
+    instead: RuleSet | None = None,
+    people: Directory | None = None,
+    current: Mapping[str, RuleSet] | None = None,
+) -> dict[int, Facts]:
     """The facts about a batch, in a few queries whatever its size. The proposals come with their policies and jobs.
 
-    `instead`: a rule set that nobody has written yet, taken for what is in force.
+    `instead`: a rule set that nobody has written yet, taken for what is in force. `people`, `current`: what was read already.
     """
     names = {p.policy.name for p in proposals}
-    current = _current_rules(names) if instead is None else dict.fromkeys(names, instead)
+    current = dict(current or {}) if instead is None else dict.fromkeys(names, instead)
+    if unread := names - current.keys():
+        current |= current_rules(unread)
     live, involved = _live_decisions(proposals), _contributors({p.job_id for p in proposals})
     rulesets = {name: [current[name]] for name in names}
     for p in proposals:
         if p.policy.ruleset not in rulesets[p.policy.name]:
             rulesets[p.policy.name].append(p.policy.ruleset)
-    people, escalated = directory(), _escalated(proposals, rulesets)
+    people, escalated = people or directory(), _escalated(proposals, rulesets)
     taken = taken_for(rulesets, timezone.now())
     return {
         p.pk: Facts(
@@ -69,7 +76,8 @@ def facts_for(proposals: Sequence[Proposal], instead: RuleSet | None = None) -> 
     }
 
 
-def _current_rules(names: set[str]) -> dict[str, RuleSet]:
+def current_rules(names: set[str]) -> dict[str, RuleSet]:
+    """The rules in force under these names. One query."""
     return {p.name: p.ruleset for p in _IN_FORCE.all(list(names))}
 
 

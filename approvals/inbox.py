@@ -85,6 +85,8 @@ class Inbox:
     next_page_url: str
     counts: Counts
     size: int
+    unfinished: bool
+    """Looking stopped at many that are for others: below it goes on."""
     at: int
     previous_url: str
     next_url: str
@@ -108,8 +110,12 @@ def place_of(slug: str, tab: str, after: str) -> Place:
 
 def inbox(place: Place, *, person_id: int, now: datetime, open_id: int = 0) -> Inbox:
     """One page of one tab for a person. Needs a tenant's scope."""
-    page = queries.awaiting(person_id=person_id, which=place.which, now=now, after=place.after, limit=PAGE)
-    counts = queries.counts(person_id=person_id, now=now, known=_known(place, page, now))
+    moment = queries.Moment()
+    page = queries.awaiting(
+        person_id=person_id, which=place.which, now=now, after=place.after, limit=PAGE, moment=moment
+    )
+    known = _known(place, page, now)
+    counts = queries.counts(person_id=person_id, now=now, known=known, counted=page.counted, moment=moment)
     ids = [r.proposal_id for r in page.rows]
     at = ids.index(open_id) + 1 if open_id in ids else 0
     urls = [place.of("approval", pk) for pk in ids]
@@ -122,6 +128,7 @@ def inbox(place: Place, *, person_id: int, now: datetime, open_id: int = 0) -> I
         next_page_url=Place(place.slug, place.which, page.next_after).url if page.next_after else "",
         counts=counts,
         size=len(ids),
+        unfinished=page.unfinished,
         at=at,
         previous_url=urls[at - 2] if at > 1 else "",
         next_url=urls[at] if 0 < at < len(urls) else "",
@@ -147,9 +154,9 @@ def left_words(count: int) -> str:
 
 def _known(place: Place, page: Page, now: datetime) -> dict[Which, int]:
     """What a tab that fits on one page tells of the figures: its own, and Everyone also that of For me."""
-    if place.after or page.next_after:
+    if place.after or (page.next_after and place.which is not Which.FOR_ME):
         return {}
-    known = {place.which: len(page.rows)}
+    known = {place.which: page.found}
     if place.which is Which.EVERYONE:
         known[Which.FOR_ME] = sum(not r.why_not and r.expires_at > now for r in page.rows)
     return known
@@ -162,13 +169,20 @@ def _tabs(place: Place, counts: Counts) -> list[Tab]:
         Which.SIGNED_TODAY: counts.signed_today,
     }
     return [
-        Tab(label, _figure(figures[which]), Place(place.slug, which).url, which is place.which)
+        Tab(
+            label,
+            _figure(figures[which], which is not Which.FOR_ME or counts.counted),
+            Place(place.slug, which).url,
+            which is place.which,
+        )
         for which, label in LABELS.items()
     ]
 
 
-def _figure(count: int) -> str:
-    return f"{queries.COUNTED_UP_TO - 1}+" if count >= queries.COUNTED_UP_TO else str(count)
+def _figure(count: int, counted: bool) -> str:
+    if count >= queries.COUNTED_UP_TO:
+        return f"{queries.COUNTED_UP_TO - 1}+"
+    return str(count) if counted else f"{count}+"
 
 
 def _groups(place: Place, page: Page, now: datetime, open_id: int) -> list[Group]:

@@ -4,7 +4,7 @@ without a rate that the policy itself names. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 
 from access.directory import Member
 from approvals.objections import OverLimit
@@ -43,6 +43,16 @@ def over_limit(
                 f"This is above the limit of {limit.amount:,.2f} {limit.currency} for an approval."
             )
     return None
+
+
+def most_allowed(currency: str, limits: Iterable[Money], rates: dict[str, Decimal]) -> Decimal | None:
+    """No more of a currency than this fits under the limits, to four decimals upwards; None where none of it does."""
+    limit = _limit_in(currency, list(limits), rates)
+    if limit is None or limit.currency == currency:
+        return None if limit is None else limit.amount
+    with localcontext(rounding=ROUND_CEILING):
+        most = limit.amount / rates[f"{currency}/{limit.currency}"]
+    return most.quantize(Decimal("0.0001"), ROUND_CEILING, Context(prec=60))
 
 
 def _limit_in(currency: str, limits: list[Money], rates: dict[str, Decimal]) -> Money | None:

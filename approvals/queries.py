@@ -7,20 +7,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from django.db.models import Q, QuerySet
 
+from access.directory import Directory, directory
 from access.models import Tenant
 from access.tenancy import require_scope
-from approvals.facts import facts_for, facts_of
-from approvals.models import Decision, Proposal
+from approvals.facts import current_rules, facts_for, facts_of
+from approvals.hints import perhaps_for, policies_of_what_waits
+from approvals.models import Decision, Policy, Proposal
 from approvals.rules import Facts
+from approvals.ruleset import RuleSet
 from workflows import registry
 from workflows.models import Job
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COUNTED_UP_TO = 100
+LOOKED_AT_THEN = 300
+"""Of what hints let through, so many are asked about for one page of For me, after the first few were not enough."""
 
 
 class Which(StrEnum):
@@ -61,43 +67,107 @@ class AwaitingRow:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows by (expiry, id), and where the next page starts; `next_after` is empty at the end."""
+    """Rows by (expiry, id), and where the next page starts; `next_after` is empty at the end.
+
+    `found`: how many there are from its start on, counted up to 100; at least so many where `counted` is False.
+    `unfinished`: so many were looked at which are for others that looking stopped before the page was full.
+    """
 
     rows: list[AwaitingRow]
     next_after: str
+    found: int = 0
+    counted: bool = True
+    unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many stand in each tab, counted up to 100."""
+    """How many stand in each tab, counted up to 100. `for_me` are at least so many where it was not `counted`."""
 
     for_me: int
     everyone: int
     signed_today: int
+    counted: bool = True
 
 
-def awaiting(*, person_id: int, which: Which | str, now: datetime, after: str = "", limit: int = 50) -> Page:
+class Moment:
+    """What all rows are judged by, read when it is first asked for and then kept: for one page and its figures."""
+
+    @cached_property
+    def people(self) -> Directory:
+        return directory()
+
+    @cached_property
+    def policies(self) -> list[Policy]:
+        """The revisions that something waits under."""
+        return policies_of_what_waits()
+
+    @cached_property
+    def current(self) -> dict[str, RuleSet]:
+        """What is in force under their names."""
+        return current_rules({policy.name for policy in self.policies})
+
+
+def awaiting(
+    *,
+    person_id: int,
+    which: Which | str,
+    now: datetime,
+    after: str = "",
+    limit: int = 50,
+    moment: Moment | None = None,
+) -> Page:
     """One page of a tab, soonest expiry first. An `after` that nobody gave out starts at the beginning."""
-    which = Which(which)
+    which, moment = Which(which), moment or Moment()
+    if which is Which.FOR_ME:
+        return _for_me(person_id, now, after, limit, moment)
+    query = _after(_tab(which, person_id, now), after).order_by("expires_at", "pk")
+    return _cut(_rows(list(query[: limit + 1]), person_id, moment, waiting=which is Which.EVERYONE), limit)
+
+
+def _for_me(person_id: int, now: datetime, after: str, limit: int, moment: Moment) -> Page:
+    """What the person can approve: the database leaves out what is surely not for them, the rules are asked of the rest."""
+    perhaps = perhaps_for(person_id, moment.people, moment.policies, moment.current)
+    if perhaps is None:
+        return Page([], "")
+    query = _tab(Which.FOR_ME, person_id, now).filter(perhaps).order_by("expires_at", "pk")
     found: list[AwaitingRow] = []
-    while len(found) <= limit:
-        batch = list(_after(_tab(which, person_id, now), after).order_by("expires_at", "pk")[: limit + 1])
-        rows = _rows(batch, person_id)
-        found += [r for r in rows if which is not Which.FOR_ME or not r.why_not]
-        if len(batch) <= limit:
-            break
+    # A second look is longer: hints leave out most of what is for others, so whoever needs one has much before them.
+    for size in (max(limit + 1, min(10 * limit, COUNTED_UP_TO)), LOOKED_AT_THEN):
+        batch = _fetched(_after(query, after), size)
+        found += [row for row in _rows(batch, person_id, moment) if not row.why_not]
+        if len(batch) < size or len(found) > limit:
+            return _cut(found, limit, counted=len(batch) < size)
         after = cursor_of(batch[-1].expires_at, batch[-1].pk)
+    return Page(found, after, len(found), counted=False, unfinished=True)
+
+
+def _fetched(query: QuerySet[Proposal], size: int) -> list[Proposal]:
+    """The first of a query, in its order. Their ids come from the index alone, however many it has to pass over."""
+    first = _all_of().filter(pk__in=query.values("pk")[:size])
+    return list(first.order_by("expires_at", "pk"))
+
+
+def _cut(found: list[AwaitingRow], limit: int, *, counted: bool = True) -> Page:
     page = found[:limit]
     more = len(found) > limit
-    return Page(rows=page, next_after=cursor_of(page[-1].expires_at, page[-1].proposal_id) if more else "")
+    after = cursor_of(page[-1].expires_at, page[-1].proposal_id) if more else ""
+    return Page(page, after, min(len(found), COUNTED_UP_TO), counted)
 
 
-def counts(*, person_id: int, now: datetime, known: Mapping[Which, int] | None = None) -> Counts:
-    """The figures on the tabs; `known` are those that a page in hand has told already."""
+def counts(
+    *,
+    person_id: int,
+    now: datetime,
+    known: Mapping[Which, int] | None = None,
+    counted: bool = True,
+    moment: Moment | None = None,
+) -> Counts:
+    """The figures on the tabs; `known` are those that a page in hand has told already, For me as far as it `counted`."""
     figures = dict(known or {})
     if Which.FOR_ME not in figures:
-        mine = awaiting(person_id=person_id, which=Which.FOR_ME, now=now, limit=COUNTED_UP_TO)
-        figures[Which.FOR_ME] = len(mine.rows)
+        mine = _for_me(person_id, now, "", COUNTED_UP_TO, moment or Moment())
+        figures[Which.FOR_ME], counted = mine.found, mine.counted
     for which in (Which.EVERYONE, Which.SIGNED_TODAY):
         if which not in figures:
             figures[which] = _tab(which, person_id, now)[:COUNTED_UP_TO].count()
@@ -105,6 +175,7 @@ def counts(*, person_id: int, now: datetime, known: Mapping[Which, int] | None =
         for_me=figures[Which.FOR_ME],
         everyone=figures[Which.EVERYONE],
         signed_today=figures[Which.SIGNED_TODAY],
+        counted=counted or figures[Which.FOR_ME] >= COUNTED_UP_TO,
     )
 
 
@@ -120,12 +191,16 @@ def proposals_of(job_id: int) -> list[Proposal]:
 
 
 def _tab(which: Which, person_id: int, now: datetime) -> QuerySet[Proposal]:
-    query = Proposal.objects.select_related("policy", "job", "initiator").defer("document", "job__input")
+    query = _all_of()
     if which is Which.SIGNED_TODAY:
         mine = Decision.objects.filter(person_id=person_id, decided_at__gte=_midnight(now))
         return query.filter(pk__in=mine.values("proposal_id"))
     query = query.filter(closed_at__isnull=True, approved_at__isnull=True)
     return query.filter(expires_at__gt=now) if which is Which.FOR_ME else query
+
+
+def _all_of() -> QuerySet[Proposal]:
+    return Proposal.objects.select_related("policy", "job", "initiator").defer("document", "job__input")
 
 
 def _midnight(now: datetime) -> datetime:
@@ -161,11 +236,14 @@ def _place(after: str) -> tuple[datetime, int] | None:
         return None
 
 
-def _rows(proposals: Sequence[Proposal], person_id: int) -> list[AwaitingRow]:
+def _rows(
+    proposals: Sequence[Proposal], person_id: int, moment: Moment, *, waiting: bool = True
+) -> list[AwaitingRow]:
     """Lines for a batch, in a number of queries that does not depend on its size."""
     if not proposals:
         return []
-    facts = facts_for(proposals)
+    current = moment.current if waiting else None
+    facts = facts_for(proposals, people=moment.people, current=current)
     return [_row(proposal, facts[proposal.pk], person_id) for proposal in proposals]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
@@ -53,6 +53,10 @@ class Facts:
     live: list[Decision]
     escalated: list[Escalated]
     taken: Taken
+
+    def after(self, decision: Decision) -> Facts:
+        """The same moment with one more decision, which was recorded under the proposal's lock."""
+        return replace(self, live=[*self.live, decision])
 
     @property
     def four_eyes(self) -> bool:

@@ -12,5 +12,5 @@ class Room:
     label: str
     url: str
     key: str
-    count: int | None = None
+    count: int | str | None = None
     current: bool = False

@@ -99,8 +99,8 @@ def _decide(proposal_id: int, person_id: int, asked: Asked) -> DecisionResult:
     elif asked.verdict is Verdict.REQUEST_CHANGES:
         sentence = _request_changes(job, proposal, decision, actor, asked)
     else:
-        sentence = _approve(job, proposal, decision, actor)
-    return _result(job, facts_of(proposal), decision, sentence, repeated=False)
+        sentence = _approve(job, proposal, decision, actor, facts.after(decision))
+    return _result(job, facts.after(decision), decision, sentence, repeated=False)
 
 
 def _facts(proposal: Proposal, asked: Asked) -> Facts:
@@ -197,8 +197,7 @@ def _insert(facts: Facts, way: Way, asked: Asked, entered: datetime | None) -> D
     )
 
 
-def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor) -> str:
-    facts = facts_of(proposal)
+def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor, facts: Facts) -> str:
     quorum = facts.quorum
     if facts.missing:
         evidence = {**_evidence(proposal, decision), "approvals": len(facts.valid), "quorum": quorum}

@@ -80,10 +80,17 @@ class Proposal(TenantModel):
             ),
         ]
         indexes: ClassVar = [
+            # With what hints compare, so that what waits for others is passed over without its rows being read.
             models.Index(
                 fields=["tenant", "expires_at", "id"],
+                include=["policy", "initiator", "currency", "amount"],
                 condition=Q(closed_at__isnull=True, approved_at__isnull=True),
                 name="proposal_awaiting",
+            ),
+            models.Index(
+                fields=["tenant", "policy"],
+                condition=Q(closed_at__isnull=True, approved_at__isnull=True),
+                name="proposal_awaiting_policy",
             ),
             models.Index(
                 fields=["tenant", "recipient", "id"], condition=~Q(recipient=""), name="proposal_to_recipient"

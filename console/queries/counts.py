@@ -8,12 +8,16 @@ from console.queries.questions import open_questions
 from reconciliation.models import Case
 from workflows.states import JobState
 
+MOST = 1000
 
-def approvals_awaiting() -> int:
-    """Open proposals without their quorum."""
-    return Proposal.objects.filter(
+
+def approvals_awaiting() -> int | str:
+    """Open proposals without their quorum; "999+" for more, since it stands on every page."""
+    waiting = Proposal.objects.filter(
         closed_at__isnull=True, approved_at__isnull=True, job__state=JobState.AWAITING_APPROVAL
-    ).count()
+    )
+    found = waiting[:MOST].count()
+    return found if found < MOST else f"{MOST - 1}+"
 
 
 def questions(roles: frozenset[Role]) -> int:
