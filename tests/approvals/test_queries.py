@@ -204,3 +204,27 @@ def test_differences_name_every_point_that_has_to_be_read_again(world: World) ->
         "POST http://erp.test/vendors/V-2",
     )
     assert found["Operation 2: Limit"] == (None, "4800.00")
+
+
+def test_differences_find_what_is_nested_moved_taken_out_or_named_twice(world: World) -> None:
+    limit = {"field": "limit", "label": "Limit", "current": "1", "proposed": "2"}
+    body = {"items": [{"note": "a", "iban": "NO93"}], "n": 1}
+    first, second = operation(body=body, changes=[limit, limit]), operation(record="V-2")
+    before = slip(world, world.proposed(draft(operations=[first, second])), world.manager).document
+    deeper = {"items": [{"note": "a", "iban": "NO94"}], "n": "1"}
+    changed = operation(
+        body=deeper, changes=[limit, {**limit, "proposed": "3", "by_model": True}], independent=True
+    )
+    after = slip(world, world.proposed(draft(operations=[changed])), world.manager).document
+    found = {d.what: (d.before, d.after) for d in slips.differences(before, after)}
+    assert found["Operation 1: body.items[0].iban"] == ("NO93", "NO94")
+    assert found["Operation 1: body.n"] == ("1 (not text)", "1")
+    assert found["Operation 1: Limit (2)"] == ("2", "3")
+    assert found["Operation 1: Limit, source (2)"] == (", version , by no model", ", version , by the model")
+    assert found["Operation 1: order"] == ("waits for those before it", "waits for none")
+    assert found["Operation 2: record"] == ("V-2", None)
+    assert "Operation 1: body.items[0].note" not in found
+    moved = slip(world, world.proposed(draft(operations=[second, first])), world.manager).document
+    turned = {d.what: (d.before, d.after) for d in slips.differences(before, moved)}
+    assert turned["Operation 1: record"] == ("V-1", "V-2")
+    assert turned["Operation 2: record"] == ("V-2", "V-1")
