@@ -153,7 +153,7 @@ def test_who_corrected_an_input_may_not_approve_what_comes_of_it(desk: Desk) -> 
 
 @pytest.mark.parametrize("event", ["item.skipped", "job.redriven"])
 def test_who_left_an_item_out_or_redrove_may_not_approve_either(desk: Desk, event: str) -> None:
-    from approvals.rules import facts_of
+    from approvals.facts import facts_of
 
     desk.world.policy(waives_approval=False)
     job = desk.world.job()
@@ -267,7 +267,11 @@ def test_evidence_that_it_was_applied_after_all_forbids_a_redrive_until_it_is_re
         job = desk.sending.ready()
         desk.run(job)
     case = desk.happens(
-        job, "outcome.contradicted", operation_id=desk.sending.operation(job).pk, finding="applied"
+        job,
+        "outcome.contradicted",
+        operation_id=desk.sending.operation(job).pk,
+        proposal=desk.sending.operation(job).proposed.proposal_id,
+        finding="applied",
     )
     assert case.kind == CaseKind.CONTRADICTED
     if answer:
