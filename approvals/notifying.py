@@ -29,7 +29,7 @@ def asked(happened: Happened) -> None:
     proposal = _newest(happened)
     if proposal is None:
         return
-    title = f"№ {proposal.label} of {happened.job.label} waits for a decision"
+    title = f"Proposal {proposal.label} of {happened.job.label} waits for a decision"
     notice = _notice(happened, proposal, title)
     write(notice, roles=[Role.MANAGER], but_not=[proposal.initiator_id], now=happened.at)
 
@@ -40,7 +40,7 @@ def decided(happened: Happened) -> None:
     if proposal is None:
         return
     word, _ = DECIDED[happened.event]
-    notice = _notice(happened, proposal, f"№ {proposal.label} of {happened.job.label} {word}")
+    notice = _notice(happened, proposal, f"Proposal {proposal.label} of {happened.job.label} {word}")
     write(notice, people=[proposal.initiator_id], now=happened.at)
 
 

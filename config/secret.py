@@ -1,5 +1,6 @@
 """The installation's own secrets: from the environment, or made once and kept in `var`."""
 
+import base64
 import os
 import secrets
 from collections.abc import Callable
@@ -18,6 +19,15 @@ def secret_key() -> str:
 def signing_key() -> str:
     """COUNTERFOIL_SIGNING_KEY (64 hexadecimal digits), or the content of `var/signing_key`, made when it is missing."""
     return os.environ.get("COUNTERFOIL_SIGNING_KEY") or _kept("signing_key", lambda: secrets.token_hex(32))
+
+
+def sample_webhook_secret() -> str:
+    """COUNTERFOIL_WEBHOOK_SAMPLE, or the content of `var/sample-webhook-secret`: signs what the sample's endpoint is told."""
+    return os.environ.get("COUNTERFOIL_WEBHOOK_SAMPLE") or _kept("sample-webhook-secret", _webhook_secret)
+
+
+def _webhook_secret() -> str:
+    return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
 
 
 def _kept(name: str, make: Callable[[], str]) -> str:

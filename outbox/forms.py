@@ -19,7 +19,7 @@ class EndpointForm(forms.Form):
     )
     url = forms.CharField(max_length=2000, label="Address", help_text="http:// or https://, with its path.")
     secret_reference = forms.CharField(
-        max_length=200, label="Secret", help_text=f"Where workers find it, never the secret: {SECRETS.forms}."
+        max_length=200, label="Secret", help_text=f"Where workers find it, never the secret: {SECRETS.forms}"
     )
     grace_hours = forms.IntegerField(
         label="Hours for which the secret before signs too",

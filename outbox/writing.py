@@ -2,7 +2,7 @@
 
     write(
         Notice(
-            event="approval.asked", key=f"approval.asked/{proposal.pk}", title="№ 12 waits for your decision",
+            event="approval.asked", key=f"approval.asked/{proposal.pk}", title="Proposal 00012-01 waits for a decision",
             page="approval", page_args=(proposal.pk,), subject={"job": job.pk, "proposal": proposal.pk},
         ),
         roles=[Role.MANAGER], but_not=[initiator_id], now=now,
@@ -28,6 +28,7 @@ from django.urls import reverse
 from access.models import Membership, Tenant
 from access.roles import Role
 from access.tenancy import require_scope
+from outbox.events import declared
 from outbox.models import Endpoint, Message, MessageKind
 
 LONGEST_TITLE = 200
@@ -63,8 +64,10 @@ def write(
 
     By e-mail: the people with these ids, and everybody who holds one of these roles now, but not `but_not`; nobody
     where the installation has no mail server. By webhook: the endpoints that chose the event, unless `endpoints` is
-    False. Locks nothing. A repeat writes nothing new.
+    False. Locks nothing. A repeat writes nothing new. Raises ValueError for an event that nobody declared.
     """
+    if notice.event not in declared():
+        raise ValueError(f"{notice.event} is not declared in outbox/events.py by any room.")
     persons = _persons(people, roles, but_not) if settings.EMAIL_HOST else []
     subscribed = _subscribed(notice.event) if endpoints else []
     return write_to(notice, persons=persons, endpoint_ids=subscribed, now=now)

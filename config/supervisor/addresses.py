@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from config.secret import sample_webhook_secret
 from config.supervisor.words import SetupFailed, say
 from config.var import var_file
 
@@ -22,6 +23,8 @@ class Addresses:
     provider: str
     bureau: str
     index: str
+    post: str
+    mail_port: int
     sockets: dict[str, int]
     """The descriptor of each by name."""
 
@@ -34,7 +37,21 @@ class Addresses:
             "COUNTERFOIL_PROVIDER_URL": self.provider,
             "COUNTERFOIL_BUREAU_URL": self.bureau,
             "COUNTERFOIL_INDEX_URL": self.index,
+            "COUNTERFOIL_POST_URL": self.post,
+            **self._telling(),
         }
+
+    def _telling(self) -> dict[str, str]:
+        """Where links lead, and the simulated mail server unless another one was named."""
+        found = {"COUNTERFOIL_URL": os.environ.get("COUNTERFOIL_URL", self.web)}
+        if not os.environ.get("COUNTERFOIL_EMAIL_HOST"):
+            found |= {
+                "COUNTERFOIL_EMAIL_HOST": "127.0.0.1",
+                "COUNTERFOIL_EMAIL_PORT": str(self.mail_port),
+                "COUNTERFOIL_EMAIL_TLS": "none",
+                "COUNTERFOIL_EMAIL_USER": "",
+            }
+        return found | {"COUNTERFOIL_WEBHOOK_SAMPLE": sample_webhook_secret()}
 
 
 @contextmanager
@@ -47,13 +64,17 @@ def addresses_taken() -> Iterator[Addresses]:
         "provider": remembered.get("provider", 8102),
         "bureau": remembered.get("bureau", 8103),
         "index": remembered.get("index", 8104),
+        "post": remembered.get("post", 8105),
+        "mail": remembered.get("mail", 8106),
     }
     with ExitStack() as held:
         taken = {name: held.enter_context(_listening(name, port)) for name, port in wanted.items()}
         ports = {name: one.getsockname()[1] for name, one in taken.items()}
         var_file("run", "ports.json").write_text(json.dumps(ports))
-        urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
-        yield Addresses(**urls, sockets={name: one.fileno() for name, one in taken.items()})
+        urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items() if name != "mail"}
+        yield Addresses(
+            **urls, mail_port=ports["mail"], sockets={name: one.fileno() for name, one in taken.items()}
+        )
 
 
 def _remembered_ports() -> dict[str, int]:

@@ -99,6 +99,7 @@ def _introduce(addresses: Addresses, environment: dict[str, str]) -> None:
     say(f"Simulated provider:    {addresses.provider}")
     say(f"Simulated bureau:      {addresses.bureau}")
     say(f"Simulated index:       {addresses.index}")
+    say(f"Simulated post office: {addresses.post} (e-mail and webhooks)")
     say("")
     say(people.stdout.strip())
     say("")

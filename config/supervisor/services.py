@@ -20,6 +20,8 @@ def services_of(addresses: Addresses, lock: int) -> list[Service]:
             script,
         ],
         "bureau": _simulator("bureau", addresses, var / "bureau.sqlite3"),
+        "post": _simulator("post", addresses, var / "post.sqlite3"),
+        "mail": [*_simulator("post", addresses, var / "post.sqlite3", socket="mail"), "--mail"],
         "web": [
             *(sys.executable, "-m", "gunicorn", "config.wsgi", "-w", "2", "--threads", "4"),
             *(
@@ -39,8 +41,8 @@ def services_of(addresses: Addresses, lock: int) -> list[Service]:
     ]
 
 
-def _simulator(name: str, addresses: Addresses, file: Path) -> list[str]:
-    listening = str(addresses.sockets[name])
+def _simulator(name: str, addresses: Addresses, file: Path, *, socket: str = "") -> list[str]:
+    listening = str(addresses.sockets[socket or name])
     return [
         *(sys.executable, "-m", f"examples.simulators.{name}"),
         *("--socket", listening, "--database", str(file)),

@@ -1,13 +1,14 @@
-"""The sample organisation: one person a role, a group, four policies, three receivers, a limit. Written once; a repeat changes nothing."""
+"""The sample organisation: one person a role, a group, four policies, three receivers, an endpoint, a limit. Written once; a repeat changes nothing."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -23,6 +24,9 @@ from approvals.ruleset import Limit as AmountLimit
 from config.var import var_file
 from dispatch.actions.receivers import write_contract, write_receiver
 from dispatch.presets import PRESETS
+from outbox import events
+from outbox.actions.endpoints import add_endpoint, change_endpoint
+from outbox.models import Endpoint
 from workflows.actions.limits import Terms, set_limit
 from workflows.models import Limit
 
@@ -39,6 +43,7 @@ PEOPLE = {
 }
 CONTROLLERS = "controllers"
 APPROVAL_LIMIT = Decimal("50000.00")
+ENDPOINT = "post-office"
 LIMITS = {"credit-ratings": Terms(concurrency=4)}
 RECEIVERS = {
     "keyed": "Astrel ERP",
@@ -58,7 +63,8 @@ class Sample:
 def load(*, now: datetime, sign_in: bool = True) -> Sample:
     """Make what is missing, and point the receivers at where the simulated ERP listens now.
 
-    Without `sign_in` new people get no password: hashing six of them takes seconds, and a demo opens no browser.
+    Without `sign_in` new people get no password and no endpoint is told: hashing takes seconds, and a demo has neither
+    a browser nor a post office.
     """
     tenant, _ = Tenant.objects.get_or_create(slug=SLUG, defaults={"name": NAME})
     sample = Sample(tenant.pk, _people(tenant, sign_in))
@@ -83,6 +89,8 @@ def load(*, now: datetime, sign_in: bool = True) -> Sample:
             person_id=sample.people[ADMIN],
             now=now,
         )
+    if sign_in:
+        _endpoint(sample, now)
     return sample
 
 
@@ -117,8 +125,10 @@ def _people(tenant: Tenant, sign_in: bool) -> dict[str, int]:
     stale = sign_in and any(not p.check_password(password()) for p in list(known.values())[:1])
     for handle in PEOPLE:
         person = known.setdefault(handle, Person(username=handle))
-        if person._state.adding or stale:
-            person.set_password(password() if sign_in else None)
+        if person._state.adding or stale or not person.email:
+            person.email = f"{handle}@{SLUG}.example"
+            if person._state.adding or stale:
+                person.set_password(password() if sign_in else None)
             person.save()
     with acting(tenant.pk):
         for handle, role in PEOPLE.items():
@@ -154,6 +164,21 @@ def _policies(tenant_id: int, now: datetime) -> None:
     }.items():
         if name not in known:
             write_policy(tenant_id=tenant_id, name=name, rules=rules, created_by=WORKER, now=now)
+
+
+def _endpoint(sample: Sample, now: datetime) -> None:
+    """The simulated post office, told of everything, at the address where it listens now."""
+    secret, everything = "env:COUNTERFOIL_WEBHOOK_SAMPLE", list(events.declared())
+    same: dict[str, Any] = {
+        "tenant_id": sample.tenant_id, "url": f"{settings.COUNTERFOIL_POST_URL}/hook", "secret_reference": secret,
+        "chosen": everything, "person_id": sample.people[ADMIN], "now": now,
+    }  # fmt: skip
+    with reading(sample.tenant_id):
+        known = Endpoint.objects.filter(name=ENDPOINT).first()
+    if known is None:
+        add_endpoint(name=ENDPOINT, **same)
+    else:
+        change_endpoint(endpoint_id=known.pk, grace=timedelta(0), **same)
 
 
 def _limits(sample: Sample, now: datetime) -> None:

@@ -160,6 +160,19 @@ class IndexControl:
         _ask(self.base_url, "DELETE", "/faults")
 
 
+class PostControl:
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+
+    def letters(self) -> list[dict[str, Any]]:
+        """Newest first."""
+        return cast(list[dict[str, Any]], _ask(self.base_url, "GET", "/letters.json")["letters"])
+
+    def hooks(self) -> list[dict[str, Any]]:
+        """Newest first, with what their signatures are worth."""
+        return cast(list[dict[str, Any]], _ask(self.base_url, "GET", "/hooks.json")["hooks"])
+
+
 @dataclass(frozen=True)
 class Running:
     """A simulator process. `stop` ends it in order, `kill` with SIGKILL; both wait, and both may be repeated."""
@@ -220,6 +233,13 @@ def start_bureau(*, database: Path | str, port: int = 0, host: str = "127.0.0.1"
 def start_index(*, database: Path | str, port: int = 0, host: str = "127.0.0.1") -> Running:
     """Returns once it listens."""
     return _start("examples.simulators.index", Path(database), port, host, [])
+
+
+def start_post(
+    *, database: Path | str, port: int = 0, host: str = "127.0.0.1", mail: bool = False
+) -> Running:
+    """Returns once it listens: the page with the webhook endpoint, or the mail server."""
+    return _start("examples.simulators.post", Path(database), port, host, ["--mail"] if mail else [])
 
 
 def _start(module: str, database: Path, port: int, host: str, options: list[str]) -> Running:

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 AREAS = {
     MANAGER: ("approvals/", "absence/"),
     OPERATOR: ("cases/",),
-    ADMIN: ("jobs/", "receivers/", "health/", "policies/", "groups/", "absence/"),
+    ADMIN: ("jobs/", "receivers/", "health/", "policies/", "groups/", "absence/", "notifications/"),
     SUBMITTER: ("submit/",),
     AUDITOR: ("cost/", "policies/"),
 }

@@ -204,8 +204,10 @@ def test_two_runs_that_choose_before_either_has_started_anything_take_other_port
                     shutil.copy(tmp_path / "one" / "run" / "ports.json", tmp_path / folder / "run" / "other")
                     (tmp_path / folder / "run" / "other").replace(tmp_path / folder / "run" / "ports.json")
                 found.append(held.enter_context(addresses.addresses_taken()))
-            first, second = ({a.web, a.erp, a.provider, a.bureau, a.index} for a in found)
-            assert (len(first), len(second), first & second) == (5, 5, set())
+            first, second = (
+                {a.web, a.erp, a.provider, a.bureau, a.index, a.post, a.mail_port} for a in found
+            )
+            assert (len(first), len(second), first & second) == (7, 7, set())
 
 
 def test_request_that_comes_before_a_simulator_has_started_waits_for_it(

@@ -40,7 +40,9 @@ CASES = [
     "E6",
     "E7",
     "E9",
+    "F10",
     "F14",
+    "G10",
     "Q2",
 ]
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")

@@ -70,7 +70,7 @@ def test_managers_are_asked_and_who_started_it_is_told_what_came_of_it(
     books: Endpoint,
 ) -> None:
     proposal = world.proposed()
-    asked = f"№ {proposal.label} of JOB-{proposal.job_id} waits for a decision"
+    asked = f"Proposal {proposal.label} of JOB-{proposal.job_id} waits for a decision"
     expected = [
         ("approval.asked", world.manager.pk, asked),
         ("approval.asked", world.second.pk, asked),
@@ -78,7 +78,7 @@ def test_managers_are_asked_and_who_started_it_is_told_what_came_of_it(
     ]
     assert told(world) == expected
     world.decide(proposal, world.manager)
-    approved = f"№ {proposal.label} of JOB-{proposal.job_id} was approved"
+    approved = f"Proposal {proposal.label} of JOB-{proposal.job_id} was approved"
     expected += [("proposal.approved", world.submitter.pk, approved), ("proposal.approved", None, approved)]
     assert told(world) == expected
 
@@ -91,7 +91,7 @@ def test_a_message_holds_ids_a_label_and_a_link_and_nothing_of_the_proposal(
     payload = json.loads(messages(world.tenant)[-1].payload)
     assert payload["data"] == {
         "job": proposal.job_id, "proposal": proposal.pk, "organisation": world.tenant.slug,
-        "title": f"№ {proposal.label} of JOB-{proposal.job_id} waits for a decision",
+        "title": f"Proposal {proposal.label} of JOB-{proposal.job_id} waits for a decision",
         "link": f"http://127.0.0.1:8000/t/{world.tenant.slug}/approvals/{proposal.pk}/",
     }  # fmt: skip
 
@@ -106,7 +106,7 @@ def test_a_message_holds_ids_a_label_and_a_link_and_nothing_of_the_proposal(
 def test_whoever_started_it_is_told_of_a_no(world: World, verdict: str, event: str, word: str) -> None:
     proposal = world.proposed()
     world.decide(proposal, world.manager, verdict)
-    title = f"№ {proposal.label} of JOB-{proposal.job_id} {word}"
+    title = f"Proposal {proposal.label} of JOB-{proposal.job_id} {word}"
     assert (event, world.submitter.pk, title) in told(world)
 
 
@@ -122,7 +122,11 @@ def test_whoever_started_it_is_told_of_an_expiry_and_operators_of_its_case(world
             world.operator.pk,
             f"{case.label}, proposal expired, was opened for JOB-{proposal.job_id}",
         ),
-        ("proposal.expired", world.submitter.pk, f"№ {proposal.label} of JOB-{proposal.job_id} expired"),
+        (
+            "proposal.expired",
+            world.submitter.pk,
+            f"Proposal {proposal.label} of JOB-{proposal.job_id} expired",
+        ),
     ]
 
 
