@@ -6,8 +6,9 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from approvals import database, freezing, looking, notifying, replaying, waiting
+        from approvals import database, freezing, looking, notifying, replaying, schedule, waiting
         from approvals.actions.expire import expire
+        from approvals.actions.notify import notify
         from workflows import errands, hooks, machines
         from workflows.replaying import comparing
         from workflows.states import ENDED, JobState
@@ -26,4 +27,5 @@ class ApprovalsConfig(AppConfig):
         for event in notifying.DECIDED:
             hooks.on_event(event, notifying.decided)
         machines.register(freezing.EXPIRE_MACHINE, expire, keeps_time=True)
+        machines.register(schedule.MACHINE, notify, keeps_time=True)
         errands.register(looking.ERRAND)

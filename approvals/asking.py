@@ -39,6 +39,7 @@ class Links:
     reject: str
     changes: str
     withdraw: str
+    remind: str
     unsign: str
     again: str
     newer: str
@@ -56,6 +57,7 @@ def links_of(slip: Slip, place: Place) -> Links:
         reject=place.of("approval-reject", at) + shown,
         changes=place.of("approval-changes", at) + shown,
         withdraw=place.of("approval-withdraw", at),
+        remind=place.of("approval-remind", at),
         unsign=place.of("approval-unsign", at),
         again=place.of("approval-again", at),
         newer=place.of("approval", slip.newer.pk) if slip.newer else "",

@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from access.models import Person
 from access.roles import WORKER
 from access.statements import Update, Values, insert
-from approvals import canonical, document, rendering, sums
+from approvals import canonical, document, rendering, schedule, sums
 from approvals.drafts import NotFrozen, read_draft
 from approvals.facts import in_force
 from approvals.hands import hands_on
@@ -77,6 +77,7 @@ def freeze(job: Job, draft_json: str, now: datetime) -> None:
 
 
 def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
+    planned = schedule.plan(proposal, policy.ruleset)
     journal.transition(
         job=job,
         to=JobState.AWAITING_APPROVAL,
@@ -86,9 +87,11 @@ def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
             **_reference(proposal, policy),
             "quorum": proposal.quorum,
             "expires_at": document.stamp(proposal.expires_at),
+            **planned,
         },
     )
     machines.ring(job=job, machine=EXPIRE_MACHINE, key=str(proposal.pk), at=proposal.expires_at)
+    schedule.ring(job, proposal)
     note_approvers(job, proposal)
 
 

@@ -16,6 +16,7 @@ from approvals.actions.asked import (
     StaleProposal,
 )
 from approvals.actions.refusing import SomebodyElseIsDeciding
+from approvals.actions.remind import NothingToRemindOf, RemindedLately
 from approvals.actions.withdraw import TooLateToWithdraw
 from approvals.closing import HOW
 from approvals.forms import Posted
@@ -40,6 +41,8 @@ TITLES: dict[type[Refused], str] = {
     Twice: "This authority is used already",
     OverLimit: "This is above what you may approve",
     OverSum: "This would be more than the policy allows",
+    NothingToRemindOf: "There is nothing to remind of",
+    RemindedLately: "They were reminded a short while ago",
     PasswordNeeded: "Enter your password again",
 }
 WHAT = {
@@ -48,6 +51,7 @@ WHAT = {
     Verdict.REQUEST_CHANGES.value: "request for changes",
     "withdraw": "withdrawal",
     "unsign": "withdrawal",
+    "remind": "reminder",
 }
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

@@ -24,6 +24,7 @@ from approvals.queries import reason_not_to
 from approvals.rules import Facts, Way
 from approvals.standing import CheckResult, checks_of
 from approvals.telling import in_a_line
+from approvals.timetable import Timetable, timetable
 from workflows.states import JobState
 
 
@@ -136,6 +137,7 @@ class Slip:
     differences: list[Difference]
     sent: list[Sent]
     earlier: list[Earlier]
+    times: Timetable
 
 
 def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
@@ -216,6 +218,7 @@ def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
         differences=[] if previous is None else differences(read(previous.document), value),
         sent=what_was_sent(proposal.pk, operations) if proposal.closing == Closing.SENT else [],
         earlier=earlier_ends(proposal) if proposal.closed_at is None else [],
+        times=timetable(facts, awaits=decidable, mine=job.submitted_by_id == person_id, now=now),
     )
 
 

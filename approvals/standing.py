@@ -14,6 +14,7 @@ from enum import StrEnum
 from access.directory import Member
 from access.roles import WORKER, Role
 from access.statements import Select
+from approvals import schedule
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
 from approvals.facts import facts_of
@@ -97,6 +98,7 @@ def send_back_to_approval(
         evidence={"proposal": proposal.pk, "decisions": sorted(d.pk for d in decisions), "why": why},
     )
     reopen_to_decisions(proposal)
+    schedule.ring(job, proposal, now=True)
     note_approvers(job, proposal)
 
 

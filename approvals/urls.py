@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern] = [
     path("<int:proposal_id>/reject/", views.reject, name="approval-reject"),
     path("<int:proposal_id>/changes/", views.request_changes, name="approval-changes"),
     path("<int:proposal_id>/withdraw/", views.withdraw, name="approval-withdraw"),
+    path("<int:proposal_id>/remind/", views.remind, name="approval-remind"),
     path("<int:proposal_id>/unsign/", views.unsign, name="approval-unsign"),
     path("decisions/<int:decision_id>/proof/", views.proof, name="decision-proof"),
     path("<int:proposal_id>/again/", views.propose_again, name="approval-again"),

@@ -19,6 +19,7 @@ from access.tenancy import reading
 from approvals import answering
 from approvals.actions.asked import DecisionResult, PasswordNeeded
 from approvals.actions.decide import record_decision
+from approvals.actions.remind import remind as remind_approvers
 from approvals.actions.repropose import repropose_job
 from approvals.actions.withdraw import withdraw_approval, withdraw_proposal
 from approvals.forms import Posted, posted, reason_of
@@ -115,6 +116,21 @@ def withdraw(request: TenantRequest, slug: str, proposal_id: int) -> HttpRespons
             request, proposal_id, refusal, Posted("withdraw", "", reason_of(request.POST), ())
         )
     return answering.same(request, proposal_id, "Withdrawn. Nothing was sent.")
+
+
+@require_POST
+@tenant_page()
+def remind(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
+    """Has the people reminded who could sign an own job's proposal."""
+    try:
+        done = remind_approvers(
+            tenant_id=request.tenant.pk, proposal_id=proposal_id, person_id=request.person.pk, now=request.now
+        )
+    except NotFound:
+        raise
+    except Refused as refusal:
+        return answering.refused(request, proposal_id, refusal, Posted("remind", "", "", ()))
+    return answering.same(request, proposal_id, done.sentence)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

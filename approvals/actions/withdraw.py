@@ -9,6 +9,7 @@ from access import authority
 from access.refusals import Conflict, NotPermitted
 from access.roles import Role
 from access.tenancy import acting
+from approvals import schedule
 from approvals.actions.refusing import keeps_refusals
 from approvals.closing import close, how_it_closed, reopen_to_decisions, void
 from approvals.facts import facts_of
@@ -104,6 +105,7 @@ def withdraw_approval(
                 evidence=evidence,
             )
             reopen_to_decisions(proposal)
+            schedule.ring(job, proposal, now=True)
         else:
             journal.record(job=job, event="approval.withdrawn", actor=actor, evidence=evidence)
         note_approvers(job, proposal)

@@ -7,7 +7,7 @@ from approvals.models.decisions import Decision, DecisionVoid, Refusal, Verdict
 from approvals.models.policies import Policy, read_rules
 from approvals.models.proposals import Closing, Proposal, ProposedOperation
 from approvals.models.standing import Escalated, Reservation
-from approvals.models.timing import LookAgain
+from approvals.models.timing import LookAgain, Moment, MomentKind, Reminded
 
 __all__ = [
     "Closing",
@@ -15,10 +15,13 @@ __all__ = [
     "DecisionVoid",
     "Escalated",
     "LookAgain",
+    "Moment",
+    "MomentKind",
     "Policy",
     "Proposal",
     "ProposedOperation",
     "Refusal",
+    "Reminded",
     "Reservation",
     "Verdict",
     "read_rules",

@@ -324,6 +324,33 @@ def test_the_submitter_withdraws_the_own_proposal_and_proposes_again(world: Worl
     assert world.state(proposal) == "AWAITING_APPROVAL"
 
 
+def test_the_submitter_reminds_from_the_slip_and_is_told_when_again(world: World) -> None:
+    """A post, with and without a script; looking at it, or following its address, does nothing."""
+    proposal = world.proposed()
+    client, page = as_person(world.submitter), at(world, "approval", proposal)
+    assert 'aria-keyshortcuts="m"' in text(client.get(page))
+    assert 'aria-keyshortcuts="m"' not in text(as_person(world.manager).get(page))
+    assert client.get(at(world, "approval-remind", proposal)).status_code == 405
+    assert as_person(world.manager).post(at(world, "approval-remind", proposal)).status_code == 403
+    assert as_person(World.make().submitter).post(at(world, "approval-remind", proposal)).status_code == 404
+    response = client.post(at(world, "approval-remind", proposal), headers=HTMX)
+    assert response.status_code == 200
+    assert 'aria-describedby="remind-why"' in text(response)
+    assert f"Reminded by {world.submitter.username}, nobody told by e-mail" in text(response)
+    again = client.post(at(world, "approval-remind", proposal))
+    assert again.status_code == 409
+    assert "They were reminded a short while ago" in text(again)
+    assert world.events(proposal).count("approval.reminded") == 1
+
+
+def test_the_slip_and_the_list_say_that_nobody_can_complete_it(world: World) -> None:
+    world.policy(quorum=3)
+    proposal = world.proposed()
+    client = as_person(world.manager)
+    assert "too few: of 2 managers" in text(client.get(at(world, "approval", proposal)))
+    assert "Too few people can sign" in text(client.get(at(world, "approvals")))
+
+
 def test_nobody_else_withdraws_it(world: World) -> None:
     proposal = world.proposed()
     client = as_person(world.manager)
@@ -483,7 +510,7 @@ def test_pages_take_the_same_queries_for_one_row_and_for_three(world: World) -> 
     world.proposed()
     world.proposed()
     assert [_queries(client, a) for a in addresses] == one
-    assert one == [18, 17, 18, 36]
+    assert one == [18, 17, 18, 37]
 
 
 def _queries(client: Any, address: str) -> int:

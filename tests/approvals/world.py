@@ -35,7 +35,7 @@ from workflows.locks import lock_job
 from workflows.models import Checkpoint, Job, JournalEntry, Stage, WorkItem
 from workflows.states import ItemState, JobState
 
-OWN_EVENTS = ("job", "proposal", "approval", "approver", "decision", "changes", "withdrawal")
+OWN_EVENTS = ("job", "proposal", "approval", "approver", "decision", "changes", "withdrawal", "reminder")
 
 
 def draft(**changes: Any) -> dict[str, Any]:
