@@ -179,8 +179,9 @@ def _roles(member: Member) -> str:
 def _authority(facts: Facts) -> CheckResult:
     lost = _objected(facts, NotAnApprover, NotYourLevel)
     if not lost:
-        who = ", ".join(_signer(d) for d in facts.approvals) or "Nobody has signed yet"
-        return CheckResult("Authority", True, f"{who}: everybody who signed may still sign.")
+        who = ", ".join(_signer(d) for d in facts.approvals)
+        sentence = f"{who}: everybody who signed may still sign." if who else "Nobody has signed yet."
+        return CheckResult("Authority", True, sentence)
     why = " ".join(str(objection) for _, objection in lost)
     return CheckResult("Authority", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d, _ in lost))
 
@@ -211,9 +212,8 @@ def _limit(facts: Facts) -> CheckResult:
     if not over:
         limited = any(rules.limits for rules in facts.rulesets)
         amounts = ", ".join(f"{amount} {currency}" for amount, currency in facts.amounts) or "No amount"
-        sentence = (
-            f"{amounts}: within the limit of everybody who signed." if limited else "There is no limit."
-        )
+        whose = "within the limit of everybody who signed" if facts.approvals else "nobody has signed yet"
+        sentence = f"{amounts}: {whose}." if limited else "There is no limit."
         return CheckResult("Limit", True, sentence)
     why = " ".join(dict.fromkeys(str(objection) for _, objection in over))
     return CheckResult("Limit", False, why, Effect.BACK_TO_APPROVAL, tuple(d.pk for d, _ in over))
