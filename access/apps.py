@@ -6,13 +6,11 @@ class AccessConfig(AppConfig):
 
     def ready(self) -> None:
         from django.conf import settings
-        from django.db.backends.signals import connection_created
 
-        from access import belonging, database_objects, statements, tenant_journal
+        from access import belonging, database_objects, tenant_journal
         from web import redaction
 
         redaction.remember(settings.SECRET_KEY)
         redaction.remember(str(settings.DATABASES["default"].get("PASSWORD") or ""))
-        connection_created.connect(statements.prepare_from_now_on, dispatch_uid="prepared-statements")
         database_objects.register("access", tenant_journal.statements)
         database_objects.register("access.belonging", belonging.statements)

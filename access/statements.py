@@ -23,18 +23,10 @@ from django.db.models.query import get_related_populators
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
+from access import prepared
 from access.tenancy import TenantModel, require_scope
 
-MOST_PREPARED = 500
-"""So many statements a session keeps; there are about a hundred, some in two kinds of integers."""
-
 M = TypeVar("M", bound=Model)
-
-
-def prepare_from_now_on(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """A new session prepares what runs through here at its first use. Django's own cursors never prepare anything."""
-    connection.connection.prepare_threshold = 0
-    connection.connection.prepared_max = MOST_PREPARED
 
 
 def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
@@ -50,11 +42,16 @@ def execute(statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> An
     """Run a statement that is written out, prepared; a cursor as Django's, whose errors and wrappers hold here too."""
     mine = connections[DEFAULT_DB_ALIAS]  # the proxy `connection` looks it up at each attribute
     mine.ensure_connection()
-    session: Any = psycopg.Cursor(mine.connection)  # binds at the server, where Django's own binds here
-    # Whoever has queries logged wants to read them whole.
-    cursor = mine.cursor() if mine.queries_logged else mine.make_cursor(session)
+    if prepared.can_run(mine):
+        return prepared.run(mine, statement, parameters)
+    # Whoever has queries logged wants to read them whole. Otherwise bound at the server, where Django's own binds here.
+    cursor = mine.cursor() if mine.queries_logged else mine.make_cursor(_cursor(mine))
     cursor.execute(statement, parameters)
     return cursor
+
+
+def _cursor(mine: BaseDatabaseWrapper) -> Any:
+    return psycopg.Cursor(mine.connection)
 
 
 class Select(Generic[M]):

@@ -1,0 +1,123 @@
+"""Running a prepared statement in one call of libpq, where a cursor takes four steps of Python for each of them.
+
+A cursor of psycopg sends, waits, collects and describes; between all of that other threads get the interpreter. What is
+prepared here is kept with Django's connection for as long as its session lives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg import adapt, errors, pq
+
+MOST_PREPARED = 500
+"""So many statements a session keeps; there are about a hundred, some in two kinds of integers."""
+_KEPT = "_counterfoil_prepared"
+_DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+
+
+class Found:
+    """What a statement found: so much of a cursor as its callers need."""
+
+    __slots__ = ("_at", "_rows", "rowcount")
+
+    def __init__(self, rows: list[tuple[Any, ...]], rowcount: int) -> None:
+        self._rows, self._at, self.rowcount = rows, 0, rowcount
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        self._at += 1
+        return self._rows[self._at - 1] if self._at <= len(self._rows) else None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._rows
+
+
+def can_run(mine: BaseDatabaseWrapper) -> bool:
+    """Whether nothing has to happen around a statement: a transaction to begin, a log or a wrapper that wants to see it."""
+    if mine.queries_logged or mine.execute_wrappers:
+        return False
+    session = mine.connection
+    return bool(session.autocommit or session.pgconn.transaction_status != pq.TransactionStatus.IDLE)
+
+
+def run(mine: BaseDatabaseWrapper, statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Found:
+    """Run it on this connection, preparing it first where its session has not seen it. Raises Django's errors."""
+    mine.validate_no_broken_transaction()
+    with mine.wrap_database_errors:
+        return _kept(mine).run(statement, parameters)
+
+
+class _Session:
+    """The statements that one session has prepared."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self._seen: dict[str, tuple[Any, dict[tuple[int, ...], bytes]]] = {}
+        self._count = 0
+
+    def run(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Found:
+        text, names = _numbered(statement)
+        given = parameters if names is None else [parameters[name] for name in names]  # type: ignore[call-overload]
+        if statement not in self._seen:
+            self._seen[statement] = (adapt.Transformer(self.session), {})
+        adapted, prepared = self._seen[statement]
+        values = adapted.dump_sequence(given, [adapt.PyFormat.AUTO] * len(given))
+        name = prepared.get(adapted.types)
+        if name is None:
+            name = self._prepare(text, adapted.types)
+            prepared[adapted.types] = name
+        result = self._checked(self.session.pgconn.exec_prepared(name, values, adapted.formats))
+        adapted.set_pgresult(result)
+        rows = adapted.load_rows(0, result.ntuples, tuple) if result.nfields else []
+        adapted.set_pgresult(None)
+        return Found(rows, result.ntuples if result.nfields else result.command_tuples or 0)
+
+    def _prepare(self, text: bytes, types: tuple[int, ...]) -> bytes:
+        if self._count % MOST_PREPARED == MOST_PREPARED - 1:
+            self._checked(self.session.pgconn.exec_(b"DEALLOCATE ALL"))
+            for _, prepared in self._seen.values():
+                prepared.clear()
+        self._count += 1
+        name = b"counterfoil_%d" % self._count
+        self._checked(self.session.pgconn.prepare(name, text, types))
+        return name
+
+    def _checked(self, result: Any) -> Any:
+        if result.status not in _DONE:
+            raise errors.error_from_result(result, encoding=self.session.info.encoding)
+        return result
+
+
+def _kept(mine: BaseDatabaseWrapper) -> _Session:
+    kept: _Session | None = mine.__dict__.get(_KEPT)
+    if kept is None or kept.session is not mine.connection:
+        kept = mine.__dict__[_KEPT] = _Session(mine.connection)
+    return kept
+
+
+_PLACE = re.compile(r"%(?:\((\w+)\))?s|%%")
+
+
+@cache
+def _numbered(statement: str) -> tuple[bytes, tuple[str, ...] | None]:
+    """The text as the server wants it ($1 for %s), and the names of its parameters where they have any."""
+    order: list[str] = []
+    count = 0
+
+    def place(found: re.Match[str]) -> str:
+        nonlocal count
+        if found[0] == "%%":
+            return "%"
+        if found[1] is None:
+            count += 1
+            return f"${count}"
+        if found[1] not in order:
+            order.append(found[1])
+        return f"${order.index(found[1]) + 1}"
+
+    text = _PLACE.sub(place, statement).encode()
+    return text, tuple(order) if order else None
