@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from access.directory import directory
 from access.doors import TenantRequest, tenant_page
+from access.roles import Role
 from access.tenancy import reading
 from approvals.facts import in_force
 from approvals.governing import queries
@@ -72,6 +73,11 @@ class TryForm(forms.Form):
         self.fields["workflow"].choices = [("", "–"), *((n, w.title or n) for n, w in self.installed.items())]  # type: ignore[attr-defined]
         self.fields["policy"].choices = [("", "the workflow’s own"), *((n, n) for n in named)]  # type: ignore[attr-defined]
         self.rules: RuleSet | None = None
+
+    @property
+    def rules_given(self) -> str:
+        """The draft as it was given, if one was."""
+        return str(self.data.get("text", "")) if self.is_bound else ""
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
@@ -157,6 +163,13 @@ def try_out(request: TenantRequest, slug: str) -> HttpResponseBase:
         asked = any(given.get(name) for name in ("workflow", "policy", "text"))
         form = TryForm(given if asked else None, now=request.now, zone=ZoneInfo(request.tenant.time_zone))
         context: dict[str, Any] = {"form": form, "known_people": sorted(form.people)}
+        if form.rules_given and Role.ADMIN in request.roles:
+            name = str(given.get("policy", ""))
+            context |= {
+                "may_write": True,
+                "name": name,
+                "base": in_force(name) if name.isprintable() else None,
+            }
         status = 200
         if asked and form.is_valid():
             question = form.question()

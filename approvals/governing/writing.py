@@ -74,7 +74,7 @@ def _draft(request: TenantRequest, policy_id: int) -> Draft:
     way = request.POST.get("way") or request.GET.get("way") or "form"
     draft = Draft(base, name, newest.revision if newest and base else 0, "text" if way == "text" else "form")
     if request.method == "POST":
-        given = request.POST.get("expected", "")
+        given = request.POST.get("expected", "") if base else ""
         draft.expected = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
         draft.text = request.POST.get("text", "").replace("\r\n", "\n")[: LONGEST + 1]
         return draft
@@ -102,7 +102,7 @@ def _read(request: TenantRequest, draft: Draft) -> RuleSet | None:
     except BadPolicy as wrong:
         draft.faults = [str(wrong)]
         return None
-    if draft.base is None and (there := in_force(draft.name)) is not None and draft.expected == 0:
+    if draft.base is None and (there := in_force(draft.name)) is not None:
         draft.faults = [f'There is a policy "{there.name}" already. Write a revision of it from its page.']
         return None
     return rules

@@ -250,6 +250,10 @@ def test_anybody_asks_who_could_approve_and_a_draft_answers_too(world: World) ->
     assert client.post(address, draft).status_code == 422
     html = text(client.post(address, {**draft, "text": "[[limits]]\namount = 1.00\ncurrency = 'EUR'"}))
     assert "above the limit of 1.00 EUR" in html
+    assert "Go on writing it…" not in html
+    boss = as_person(admin(world))
+    on = fields_of(text(boss.post(address, {**draft, "text": "quorum = 2"})))
+    assert (on["way"], on["text"], on["expected"]) == ("text", "quorum = 2", "2")
     for changes in (
         {"policy": "nowhere"}, {"amount": "1e9"}, {"amount": ""}, {"currency": "€"}, {"at": "yesterday"},
         {"at": "2020-01-01"}, {"initiator": "zoe"}, {"policy": "a\0b"}, {"at": "9999-12-31"},
