@@ -8,7 +8,9 @@ proposal is asked, or not before its expiry, is left out and kept as such. What 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from approvals import document
 from approvals.models import Escalated, Moment, MomentKind, Proposal, Reminded
@@ -22,28 +24,43 @@ PAST = "it was past already when this was asked"
 TOO_LATE = "it is not before the expiry"
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One moment before it is kept; `left_out`: why it will not come, or ""."""
+
+    kind: MomentKind
+    step: int
+    at: datetime
+    left_out: str
+
+
 def plan(proposal: Proposal, rules: RuleSet) -> dict[str, object]:
     """Keep the moments of a proposal that is being asked; what the journal says of them, nothing where there are none."""
-    steps = list(_steps(rules))
-    if not steps:
+    if not (rules.reminders or rules.escalation):
         return {}
-    zone, asked = tenant_zone(), proposal.frozen_at
-    moments = []
-    for kind, step, when in steps:
-        at = when.moment(asked, proposal.expires_at, zone)
-        left_out = PAST if at <= asked else TOO_LATE if at >= proposal.expires_at else ""
-        moments.append(
-            Moment(
-                tenant_id=proposal.tenant_id,
-                proposal=proposal,
-                kind=kind,
-                step=step,
-                at=at,
-                left_out=left_out,
-            )
+    moments = [
+        Moment(
+            tenant_id=proposal.tenant_id,
+            proposal=proposal,
+            kind=one.kind,
+            step=one.step,
+            at=one.at,
+            left_out=one.left_out,
         )
+        for one in planned(rules, proposal.frozen_at, proposal.expires_at, tenant_zone())
+    ]
     Moment.objects.bulk_create(moments)
     return {"schedule": [_told(m) for m in sorted(moments, key=lambda m: (m.at, m.kind, m.step))]}
+
+
+def planned(rules: RuleSet, asked: datetime, expires_at: datetime, zone: ZoneInfo) -> list[Planned]:
+    """The moments that a policy gives a proposal that is asked then, and why one is left out. Pure."""
+    found = []
+    for kind, step, when in _steps(rules):
+        at = when.moment(asked, expires_at, zone)
+        left_out = PAST if at <= asked else TOO_LATE if at >= expires_at else ""
+        found.append(Planned(kind, step, at, left_out))
+    return found
 
 
 def ring(job: Job, proposal: Proposal, *, now: bool = False) -> None:

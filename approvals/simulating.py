@@ -7,7 +7,6 @@ same policy without the levels before it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -15,9 +14,10 @@ from decimal import Decimal
 from access.directory import Directory, Member, directory
 from access.roles import Role
 from access.tenancy import require_scope
-from approvals.models import Escalated, Policy, Proposal
+from approvals.models import Escalated, MomentKind, Policy, Proposal
 from approvals.rules import Facts, Way
 from approvals.ruleset import Level, RuleSet
+from approvals.schedule import Planned, planned
 from approvals.sums import taken_for, tenant_zone
 from approvals.telling import level_in_words
 
@@ -64,11 +64,11 @@ class LevelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that would happen by itself. `in_time`: before the expiry, else it would never come."""
+    """Something that would happen by itself; `left_out`: why it would not come, or ""."""
 
     at: datetime
     what: str
-    in_time: bool
+    left_out: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +179,16 @@ def _later(facts: Facts, member: Member) -> str:
     return ""
 
 
-def _moments(asked: Question, expires_at: datetime) -> Sequence[Moment]:
-    zone, rules = tenant_zone(), asked.rules
-    if rules.waives_approval:
-        return []
-    said = [(one, "Whoever can sign is reminded") for one in rules.reminders]
-    said += [
-        (one, f"{one.to} is told{' and may sign' if one.may_decide else ''}") for one in rules.escalation
+def _moments(asked: Question, expires_at: datetime) -> list[Moment]:
+    rules = asked.rules
+    return [
+        Moment(one.at, _what(rules, one), one.left_out)
+        for one in planned(rules, asked.at, expires_at, tenant_zone())
     ]
-    at = [(one.moment(asked.at, expires_at, zone), what) for one, what in said]
-    return [Moment(when, what, asked.at <= when < expires_at) for when, what in at]
+
+
+def _what(rules: RuleSet, one: Planned) -> str:
+    if one.kind is MomentKind.REMINDER:
+        return "Whoever can sign is reminded"
+    step = rules.escalation[one.step - 1]
+    return f"{step.to} is told{' and may sign' if step.may_decide else ''}"

@@ -206,8 +206,8 @@ class Command(BaseCommand):
                 f" {'it may be approved together with others' if answer.together else 'it is approved by itself'}."
             )
         for moment in answer.moments:
-            never = "" if moment.in_time else " That would never come: it has expired by then."
-            self.stdout.write(f"{_clock(moment.at, zone)}: {moment.what}.{never}")
+            left_out = f" Left out: {moment.left_out}." if moment.left_out else ""
+            self.stdout.write(f"{_clock(moment.at, zone)}: {moment.what}.{left_out}")
         self.stdout.write(f"{_clock(answer.expires_at, zone)}: it expires.")
 
 
