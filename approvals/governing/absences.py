@@ -11,7 +11,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from access.actions.absences import end_absence, note_absence
 from access.actions.delegations import NoSuchDelegation, lend_authority, own_or_admin, revoke_delegation
@@ -25,6 +25,7 @@ from approvals.governing.absence_forms import LendForm, SpanForm
 from approvals.models import Decision
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page()
 def absence(request: TenantRequest, slug: str) -> HttpResponseBase:
     """GET shows what is noted and lent; POST notes an absence, with what is lent meanwhile."""
@@ -88,6 +89,7 @@ def end(request: TenantRequest, slug: str, absence_id: int) -> HttpResponseBase:
     return redirect(_back(request, request.POST.get("of", "")))
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page()
 def revoke(request: TenantRequest, slug: str, delegation_id: int) -> HttpResponseBase:
     """GET says which signatures would stop counting; POST takes back what was lent."""

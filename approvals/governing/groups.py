@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from access import authority
 from access.actions.groups import NoSuchGroup, add_to_group, make_group, remove_from_group
@@ -64,6 +64,7 @@ def add(request: TenantRequest, slug: str, group_id: int) -> HttpResponseBase:
     return _done(request, act)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def remove(request: TenantRequest, slug: str, group_id: int, member_id: int) -> HttpResponseBase:
     """GET says what comes of it; POST takes a person out of a group."""

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.http import HttpResponseBase
 from django.template.response import TemplateResponse
+from django.views.decorators.http import require_http_methods
 from pydantic import ValidationError
 
 from access.directory import directory
@@ -155,12 +156,13 @@ class TryForm(forms.Form):
         given["at"] = max(at, self.now)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page()
 def try_out(request: TenantRequest, slug: str) -> HttpResponseBase:
     """The form; below it the answer where something was asked. A draft is posted, since it may be long."""
     with reading(request.tenant.pk):
         given = request.POST if request.method == "POST" else request.GET
-        asked = any(given.get(name) for name in ("workflow", "policy", "text"))
+        asked = request.method == "POST" or any(given.get(name) for name in ("workflow", "policy", "text"))
         form = TryForm(given if asked else None, now=request.now, zone=ZoneInfo(request.tenant.time_zone))
         context: dict[str, Any] = {"form": form, "known_people": sorted(form.people)}
         if form.rules_given and Role.ADMIN in request.roles:

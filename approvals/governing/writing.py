@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.views.decorators.http import require_http_methods
 
 from access import authority
 from access.directory import directory
@@ -45,6 +46,7 @@ class Draft:
     faults: list[str] = field(default_factory=list)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(Role.ADMIN)
 def write(request: TenantRequest, slug: str, policy_id: int = 0) -> HttpResponseBase:
     """GET shows a revision (or a first one) to be changed; POST goes on from one step to the next (`do`)."""
