@@ -14,7 +14,7 @@ from access.refusals import Refused
 from approvals.actions import asked
 from approvals.actions.refusing import SomebodyElseIsDeciding
 from approvals.locks import NoSuchProposal
-from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, OverLimit, OverSum, Twice
+from approvals.objections import FourEyes, NotAnApprover, NotInBulk, NotYourLevel, OverLimit, OverSum, Twice
 from approvals.reasons import ReasonMissing
 
 
@@ -82,6 +82,11 @@ KINDS: dict[type[Refused], Kind] = {
         "over-sum",
         "This would be more than the policy allows",
         "With what was approved before, it is above a sum that the policy allows.",
+    ),
+    NotInBulk: Kind(
+        "not-in-bulk",
+        "This is decided by itself",
+        "The policy does not allow deciding it together with others.",
     ),
     asked.PasswordNeeded: Kind(
         "password-needed",

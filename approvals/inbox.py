@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from approvals import queries
+from approvals.bulk.looking import unfinished_of
 from approvals.queries import AwaitingRow, Counts, Page, Which
 
 PAGE = 50
@@ -88,6 +89,9 @@ class Inbox:
     unfinished: bool
     """Looking stopped at many that are for others: below it goes on."""
     at: int
+    may_choose: bool
+    unfinished_bulk: int | None
+    """The newest selection that the person confirmed and of which something still waits."""
     previous_url: str
     next_url: str
 
@@ -108,7 +112,9 @@ def place_of(slug: str, tab: str, after: str) -> Place:
     return Place(slug, which, after[:40])
 
 
-def inbox(place: Place, *, person_id: int, now: datetime, open_id: int = 0) -> Inbox:
+def inbox(
+    place: Place, *, person_id: int, now: datetime, open_id: int = 0, may_choose: bool = False
+) -> Inbox:
     """One page of one tab for a person. Needs a tenant's scope."""
     moment = queries.Moment()
     page = queries.awaiting(
@@ -130,6 +136,8 @@ def inbox(place: Place, *, person_id: int, now: datetime, open_id: int = 0) -> I
         size=len(ids),
         unfinished=page.unfinished,
         at=at,
+        may_choose=may_choose and place.which is not Which.SIGNED_TODAY,
+        unfinished_bulk=unfinished_of(person_id) if may_choose else None,
         previous_url=urls[at - 2] if at > 1 else "",
         next_url=urls[at] if 0 < at < len(urls) else "",
     )

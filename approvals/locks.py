@@ -6,7 +6,7 @@ from datetime import datetime
 
 from access.refusals import NotFound
 from access.statements import Select, Values, execute
-from approvals.models import LookAgain, Proposal
+from approvals.models import LookAgain, Proposal, Selection
 from workflows.locks import lock_items, lock_job
 from workflows.models import Job, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
@@ -42,6 +42,11 @@ def lock_job_and_proposal(proposal_id: int) -> tuple[Job, Proposal]:
     """Both, in the global order. Raises NoSuchProposal."""
     job = lock_job(job_of(proposal_id))
     return job, lock_proposal(proposal_id)
+
+
+def lock_selection(selection_id: int) -> Selection | None:
+    """A selection's row, fresh and locked; nothing else is locked with it."""
+    return Selection.objects.select_for_update(no_key=True).filter(pk=selection_id).first()
 
 
 def lock_open_proposal(job: Job) -> Proposal | None:

@@ -47,4 +47,10 @@ class OverSum(NotPermitted):
     short: ClassVar = "Over the sum allowed"
 
 
+class NotInBulk(NotPermitted):
+    """The policy, as it was frozen or as it is today, wants this decided by itself."""
+
+    short: ClassVar = "Not in bulk"
+
+
 Objection = NotAnApprover | FourEyes | Twice | NotYourLevel | OverLimit | OverSum

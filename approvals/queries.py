@@ -45,6 +45,7 @@ class AwaitingRow:
     job_id: int
     job_label: str
     label: str
+    digest: str
     title: str
     recipient: str
     workflow: str
@@ -263,6 +264,7 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         job_id=job.pk,
         job_label=job.label,
         label=proposal.label,
+        digest=proposal.digest,
         title=proposal.title,
         recipient=proposal.recipient,
         workflow=job.workflow,

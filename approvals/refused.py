@@ -22,7 +22,7 @@ from approvals.closing import HOW
 from approvals.forms import Posted
 from approvals.inbox import Place
 from approvals.models import Closing, Proposal, Verdict
-from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, OverLimit, OverSum, Twice
+from approvals.objections import FourEyes, NotAnApprover, NotInBulk, NotYourLevel, OverLimit, OverSum, Twice
 from web import times
 from web.htmx import Conflict as Shown
 from web.htmx import Side
@@ -43,6 +43,7 @@ TITLES: dict[type[Refused], str] = {
     OverSum: "This would be more than the policy allows",
     NothingToRemindOf: "There is nothing to remind of",
     RemindedLately: "They were reminded a short while ago",
+    NotInBulk: "This is decided by itself",
     PasswordNeeded: "Enter your password again",
 }
 WHAT = {

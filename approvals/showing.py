@@ -38,7 +38,7 @@ def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
     return {
         "slip": shown,
         "view": view,
-        "asks_password": shown.password_why and not _entered(request),
+        "asks_password": shown.password_why and not entered(request),
         "links": links_of(shown, place),
         "pages": pages_of(view.part, lambda at: place.of("approval", proposal_id, **{"from": at}))
         if view.part
@@ -70,7 +70,8 @@ def enter_again(request: TenantRequest) -> None:
         )
 
 
-def _entered(request: TenantRequest) -> bool:
+def entered(request: TenantRequest) -> bool:
+    """Whether a password entry of this session still counts."""
     return reentry.entered_at(request.person.pk, session_of(request), request.now) is not None
 
 
@@ -88,7 +89,13 @@ def note_view(request: TenantRequest, proposal_id: int) -> bool:
 
 
 def inbox_of(request: TenantRequest, open_id: int = 0) -> inbox.Inbox:
-    return inbox.inbox(place_of(request), person_id=request.person.pk, now=request.now, open_id=open_id)
+    return inbox.inbox(
+        place_of(request),
+        person_id=request.person.pk,
+        now=request.now,
+        open_id=open_id,
+        may_choose=Role.MANAGER in request.roles,
+    )
 
 
 def place_of(request: TenantRequest) -> Place:

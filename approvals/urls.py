@@ -3,11 +3,16 @@
 from django.urls import URLPattern, path
 
 from approvals import looking_back, views
+from approvals.bulk import views as bulk
 
 urlpatterns: list[URLPattern] = [
     path("", views.approvals, name="approvals"),
     path("mine/", looking_back.mine, name="approval-mine"),
     path("figures/", looking_back.figures, name="approval-figures"),
+    path("bulk/", bulk.choose, name="approval-choose"),
+    path("bulk/<int:selection_id>/", bulk.bulk, name="approval-bulk"),
+    path("bulk/<int:selection_id>/decision/", bulk.decide, name="approval-bulk-decision"),
+    path("bulk/<int:selection_id>/go-on/", bulk.go_on, name="approval-bulk-go-on"),
     path("<int:proposal_id>/", views.approval, name="approval"),
     path("<int:proposal_id>/signed.json", views.signed, name="approval-signed"),
     path("<int:proposal_id>/decision/", views.decision, name="decision"),

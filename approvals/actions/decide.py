@@ -34,7 +34,7 @@ from approvals.facts import facts_of
 from approvals.locks import database_clock, job_of, lock_open_items, lock_proposal
 from approvals.missing import note_approvers
 from approvals.models import Closing, Decision, Proposal, Verdict
-from approvals.objections import NotAnApprover
+from approvals.objections import NotAnApprover, NotInBulk
 from approvals.rules import Facts, Way
 from approvals.wording import clock, count
 from workflows import items, journal
@@ -62,7 +62,7 @@ def record_decision(
     `digest` is the one that was on the person's screen; `session` (`reentry.session_digest`) is where they would have
     entered their password again. The same verdict and digest again changes nothing and says when it was given. Locks
     job → work items (to reject) → proposal → the policy's sums, where it has any. Raises NoSuchProposal,
-    NoSuchVerdict, ReasonMissing, an Objection, PasswordNeeded, StaleProposal, AlreadyDecided, ProposalClosed, Expired,
+    NoSuchVerdict, ReasonMissing, an Objection, NotInBulk, PasswordNeeded, StaleProposal, AlreadyDecided, ProposalClosed, Expired,
     HeldOrCancelRequested, SomebodyElseIsDeciding; each refusal of an existing proposal is kept as a row and in the journal.
     """
     with keeps_refusals(tenant_id, proposal_id, person_id, verdict, now):
@@ -148,6 +148,8 @@ def _check(job: Job, facts: Facts, person_id: int, asked: Asked) -> Way:
         )
     if job.state != JobState.AWAITING_APPROVAL:
         raise ProposalClosed(f"{job.label} is {job.state} and awaits no approval.")
+    if asked.source.door == "bulk" and not facts.bulk:
+        raise NotInBulk(f"The policy {proposal.policy.name} wants this decided by itself, not in bulk.")
     way = facts.way(person_id, asked.verdict)
     if not isinstance(way, Way):
         raise way

@@ -6,10 +6,13 @@ A proposal and its operations are immutable from birth; what happens to a propos
 from approvals.models.decisions import Decision, DecisionVoid, Refusal, Verdict
 from approvals.models.policies import Policy, read_rules
 from approvals.models.proposals import Closing, Proposal, ProposedOperation
+from approvals.models.selections import Chosen, ChosenState, Selection
 from approvals.models.standing import Escalated, Reservation
 from approvals.models.timing import LookAgain, Moment, MomentKind, Reminded
 
 __all__ = [
+    "Chosen",
+    "ChosenState",
     "Closing",
     "Decision",
     "DecisionVoid",
@@ -23,6 +26,7 @@ __all__ = [
     "Refusal",
     "Reminded",
     "Reservation",
+    "Selection",
     "Verdict",
     "read_rules",
 ]
