@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import connection
 
+from access.models import Tenant
 from access.tenancy import require_scope
 
 
@@ -17,3 +18,8 @@ def lock_arrangements_of(person_id: int) -> None:
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
             [f"counterfoil arrangements {require_scope()} {person_id}"],
         )
+
+
+def lock_tenant(tenant_id: int) -> Tenant:
+    """An organisation's own row, fresh and locked."""
+    return Tenant.objects.select_for_update(no_key=True).get(pk=tenant_id)

@@ -26,6 +26,9 @@ class Tenant(models.Model):
     name = models.CharField(max_length=200)
     time_zone = models.CharField(max_length=64, default="UTC")
     created_at = models.DateTimeField(auto_now_add=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    """Since when nothing is sent for it."""
+    revoke_reason = models.CharField(max_length=1000, default="", db_default="", blank=True)
 
     def __str__(self) -> str:
         return self.slug

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from access.directory import Directory, directory
 from access.statements import Select, Values
+from approvals.blocking import blocks_of, key_of
 from approvals.models import Decision, DecisionVoid, Escalated, Policy, Proposal
 from approvals.rules import Facts
 from approvals.ruleset import RuleSet
@@ -59,7 +60,7 @@ def facts_for(
         if p.policy.ruleset not in rulesets[p.policy.name]:
             rulesets[p.policy.name].append(p.policy.ruleset)
     people, escalated = people or directory(), _escalated(proposals, rulesets)
-    taken = taken_for(rulesets, timezone.now())
+    taken, blocks = taken_for(rulesets, timezone.now()), blocks_of(p.recipient for p in proposals)
     return {
         p.pk: Facts(
             proposal=p,
@@ -71,6 +72,7 @@ def facts_for(
             live=live[p.pk],
             escalated=escalated[p.pk],
             taken=taken[p.policy.name],
+            block=blocks.get(key_of(p.recipient)),
         )
         for p in proposals
     }

@@ -17,6 +17,7 @@ from access.models import Person
 from access.roles import WORKER
 from access.statements import Update, Values, insert
 from approvals import canonical, document, rendering, schedule, sums
+from approvals.blocking import block_of, said_of
 from approvals.drafts import NotFrozen, read_draft
 from approvals.facts import in_force
 from approvals.hands import hands_on
@@ -124,6 +125,8 @@ def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
         )
     if policy.waives_approval:
         _waivable(draft, policy, now)
+    if (block := block_of(draft.recipient)) is not None:
+        raise NotFrozen(f"{said_of(block)} It can be proposed again when the block is lifted.")
     requests = [rendering.render(one, None, now) for one in draft.operations]
     if len({r.operation_key for r in requests}) < len(requests):
         raise NotFrozen("Two operations were given the same key.")

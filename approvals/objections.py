@@ -53,4 +53,10 @@ class NotInBulk(NotPermitted):
     short: ClassVar = "Not in bulk"
 
 
-Objection = NotAnApprover | FourEyes | Twice | NotYourLevel | OverLimit | OverSum
+class RecipientBlocked(NotPermitted):
+    """Nothing may be approved for this recipient, by anybody."""
+
+    short: ClassVar = "Recipient is blocked"
+
+
+Objection = NotAnApprover | FourEyes | Twice | NotYourLevel | OverLimit | OverSum | RecipientBlocked

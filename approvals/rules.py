@@ -14,10 +14,20 @@ from functools import cached_property
 
 from access.directory import Directory, Lent, Member
 from access.roles import Role
+from approvals.blocking import said_of
 from approvals.levels import Belongs, Seats, Standing, belonging, can_be_filled, standing
 from approvals.limits import asks_again, limits_for, over_limit, why_again
-from approvals.models import Decision, Escalated, Proposal, Verdict
-from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit, OverSum, Twice
+from approvals.models import Decision, Escalated, Proposal, RecipientBlock, Verdict
+from approvals.objections import (
+    FourEyes,
+    NotAnApprover,
+    NotYourLevel,
+    Objection,
+    OverLimit,
+    OverSum,
+    RecipientBlocked,
+    Twice,
+)
 from approvals.ruleset import Level, Money, RuleSet
 from approvals.sums import Taken, over_sums, without
 
@@ -53,6 +63,8 @@ class Facts:
     live: list[Decision]
     escalated: list[Escalated]
     taken: Taken
+    block: RecipientBlock | None = None
+    """Why nothing may be approved for its recipient, by anybody."""
 
     def after(self, decision: Decision) -> Facts:
         """The same moment with one more decision, which was recorded under the proposal's lock."""
@@ -205,6 +217,8 @@ class Facts:
         excluded = self.excluded(way, verdict)
         if excluded is not None or verdict != Verdict.APPROVE:
             return excluded
+        if self.block is not None:
+            return RecipientBlocked(f"{said_of(self.block)} Nothing can be approved for this recipient.")
         own = self.own(way.person.person_id)
         seats = self.standing.open
         if own is None and (twice := self._used(way)) is not None:

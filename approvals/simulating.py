@@ -14,6 +14,7 @@ from decimal import Decimal
 from access.directory import Directory, Member, directory
 from access.roles import Role
 from access.tenancy import require_scope
+from approvals.blocking import block_of
 from approvals.models import Escalated, MomentKind, Policy, Proposal
 from approvals.rules import Facts, Way
 from approvals.ruleset import Level, RuleSet
@@ -127,6 +128,7 @@ def _facts(asked: Question) -> Facts:
         live=[],
         escalated=[],
         taken=taken,
+        block=block_of(asked.recipient),
     )
 
 

@@ -15,12 +15,13 @@ from access.directory import Member
 from access.roles import WORKER, Role
 from access.statements import Select
 from approvals import schedule
+from approvals.blocking import block_of, said_of
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
 from approvals.facts import facts_of
 from approvals.locks import database_clock
 from approvals.missing import note_approvers
-from approvals.models import Closing, Decision, Proposal, ProposedOperation
+from approvals.models import Closing, Decision, Proposal, ProposedOperation, RecipientBlock
 from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit
 from approvals.rules import Facts
 from approvals.sums import release_where_nothing_stands
@@ -36,6 +37,7 @@ class Effect(StrEnum):
     VOID = "void"  # the proposal is not what was signed: `void_and_return` with Closing.VOIDED
     EXPIRED = "expired"  # its time is over: `void_and_return` with Closing.EXPIRED
     BACK_TO_APPROVAL = "back to approval"  # `send_back_to_approval` with the check's decisions
+    WAIT = "wait"  # it stays where it is until somebody lifts what stands in the way
     NONE = ""  # it passes
 
 
@@ -60,12 +62,22 @@ def approval_still_holds(proposal: Proposal, *, only: int | None = None) -> list
 
 def checks_of(facts: Facts, *, only: int | None = None) -> list[CheckResult]:
     """The same from facts already read, for the slip."""
-    checks = [_digest(facts, only), _expiry(facts.proposal), _initiator(facts)]
+    checks = [
+        _digest(facts, only),
+        _expiry(facts.proposal),
+        _recipient(facts.proposal, facts.block),
+        _initiator(facts),
+    ]
     if facts.quorum:
         checks += [_authority(facts), _four_eyes(facts), _limit(facts)]
     if any(rules.sums for rules in facts.rulesets):
         checks.append(_sums(facts))
     return [*checks, _policy(facts)]
+
+
+def recipient_is_open(proposal: Proposal) -> CheckResult:
+    """The block list alone: hard policy, which holds for the resubmission of an unknown operation too. One query."""
+    return _recipient(proposal, block_of(proposal.recipient))
 
 
 def first_failure(checks: Iterable[CheckResult]) -> CheckResult | None:
@@ -154,6 +166,14 @@ def _expiry(proposal: Proposal) -> CheckResult:
     if database_clock() >= proposal.expires_at:
         return CheckResult("Expiry", False, f"It expired at {at}.", Effect.EXPIRED)
     return CheckResult("Expiry", True, f"It can be sent until {at}.")
+
+
+def _recipient(proposal: Proposal, block: RecipientBlock | None) -> CheckResult:
+    if block is not None:
+        return CheckResult("Recipient", False, said_of(block), Effect.VOID)
+    if not proposal.recipient:
+        return CheckResult("Recipient", True, "It names no recipient, so none is blocked.")
+    return CheckResult("Recipient", True, f"{proposal.recipient} is not blocked.")
 
 
 def _initiator(facts: Facts) -> CheckResult:

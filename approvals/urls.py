@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from approvals import looking_back, views
+from approvals import blocked, looking_back, views
 from approvals.bulk import views as bulk
 
 urlpatterns: list[URLPattern] = [
@@ -13,6 +13,8 @@ urlpatterns: list[URLPattern] = [
     path("bulk/<int:selection_id>/", bulk.bulk, name="approval-bulk"),
     path("bulk/<int:selection_id>/decision/", bulk.decide, name="approval-bulk-decision"),
     path("bulk/<int:selection_id>/go-on/", bulk.go_on, name="approval-bulk-go-on"),
+    path("blocks/", blocked.blocks, name="blocks"),
+    path("blocks/<int:block_id>/lift/", blocked.lift, name="block-lift"),
     path("<int:proposal_id>/", views.approval, name="approval"),
     path("<int:proposal_id>/signed.json", views.signed, name="approval-signed"),
     path("<int:proposal_id>/decision/", views.decision, name="decision"),

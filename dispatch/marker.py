@@ -31,6 +31,8 @@ class Sender:
     claim_no: int
     worker_id: int
     boot_deadline: float
+    recipient: str = ""
+    """As the block list compares it (`approvals.blocking.key_of`)."""
 
 
 def boot_clock() -> float:
@@ -96,13 +98,14 @@ def why_not(sender: Sender) -> str:
     )
 
 
-def _parameters(sender: Sender) -> dict[str, int]:
+def _parameters(sender: Sender) -> dict[str, int | str]:
     return {
         "submission": sender.submission_id,
         "item": sender.item_id,
         "claim_no": sender.claim_no,
         "worker": sender.worker_id,
         "running": ItemState.RUNNING.number,
+        "recipient": sender.recipient,
     }
 
 
@@ -120,13 +123,18 @@ _OPERATION = {
     "the receiver is paused": "r.paused_at IS NULL",
     "the operation has moved on": "o.state = 'SUBMITTED'",
 }
+_TENANT = {
+    "the organisation is revoked": "t.revoked_at IS NULL",
+    "the recipient is blocked": "NOT EXISTS (SELECT FROM approvals_recipientblock b WHERE b.tenant_id = t.id"
+    " AND b.key = %(recipient)s AND b.lifted_at IS NULL)",
+}
 _PERMIT = {
     "the approval has expired": "(s.permit <> 'approval' OR p.expires_at > clock_timestamp())",
     "the time in which the same key is safe has passed": "(s.permit <> 'window'"
     " OR coalesce(o.resubmit_safe_until > clock_timestamp(), false))",
     "the time to send has passed": "s.send_deadline_at > clock_timestamp()",
 }
-CONDITIONS: dict[str, str] = {**_SUBMISSION, **_CLAIM, **_OPERATION, **_PERMIT}
+CONDITIONS: dict[str, str] = {**_SUBMISSION, **_CLAIM, **_OPERATION, **_TENANT, **_PERMIT}
 """Every guard of the mark: what is said when it does not hold, and its SQL."""
 
 _LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -136,6 +144,7 @@ _LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
         " WHERE o.id = s.operation_id AND j.id = o.job_id AND r.id = o.receiver_id",
         _OPERATION,
     ),
+    ("access_tenant t WHERE t.id = s.tenant_id", _TENANT),
     (
         "dispatch_operation o, approvals_proposedoperation po, approvals_proposal p"
         " WHERE o.id = s.operation_id AND po.id = o.proposed_id AND p.id = po.proposal_id",
@@ -152,7 +161,8 @@ _MARK = (
 _WHY = f"""
 SELECT {", ".join(f"({c})" for c in CONDITIONS.values())} FROM dispatch_submission s, dispatch_operation o,
   workflows_job j, dispatch_receiver r, workflows_workitem w, workflows_worker k, approvals_proposedoperation po,
-  approvals_proposal p
+  approvals_proposal p, access_tenant t
 WHERE s.id = %(submission)s AND o.id = s.operation_id AND j.id = o.job_id AND r.id = o.receiver_id
   AND w.id = s.item_id AND k.id = s.worker_id AND po.id = o.proposed_id AND p.id = po.proposal_id
+  AND t.id = s.tenant_id
 """

@@ -7,7 +7,6 @@ asks only for equal bytes, the window, hard policy and no cancel, since its firs
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,27 +15,25 @@ from django.db import IntegrityError
 from access.roles import Actor, ActorKind
 from access.statements import Values, execute, insert
 from access.tenancy import acting
+from approvals.blocking import key_of
 from approvals.locks import lock_proposal
-from approvals.models import Closing, Proposal
+from approvals.models import Proposal
 from approvals.standing import (
     CheckResult,
-    Effect,
-    failed_decisions,
     first_failure,
     mark_sent,
-    send_back_to_approval,
-    void_and_return,
 )
-from dispatch import locks, lookups
+from dispatch import locks
 from dispatch.contracts import Contract
-from dispatch.deriving import current_operations, derive_job
+from dispatch.looking import Looked
 from dispatch.marker import Sender, boot_clock
 from dispatch.models import Operation, Submission
-from dispatch.moving import move, plan
-from dispatch.permits import checks_before, permit_of
+from dispatch.moving import move
+from dispatch.permits import checks_before, permit_of, results, what_it_waits_for
 from dispatch.rendering import local_path
 from dispatch.secrets import secret_headers
-from dispatch.states import IN_DOUBT_OR_FLIGHT, NextStep, OperationState
+from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
+from dispatch.turning_down import turn_down
 from dispatch.wire import Request
 from workflows import journal
 from workflows.locks import lock_job
@@ -46,7 +43,7 @@ from workflows.states import ItemState, JobState
 
 RECORD_BUSY = timedelta(seconds=15)
 PAUSE_LOOK = timedelta(seconds=60)
-"""A resumed receiver rings; this is for the ring that a crash swallowed."""
+"""For a ring that a crash swallowed, and for an organisation that is restored: nothing rings for all its jobs."""
 S = OperationState
 
 
@@ -76,9 +73,7 @@ class RecordBusy(Exception):
     """Another operation on the same record was first."""
 
 
-def open_submission(
-    *, claim: Claim, operation_id: int, objections: Sequence[str], now: datetime
-) -> Opened | NotOpened:
+def open_submission(*, claim: Claim, operation_id: int, looked: Looked, now: datetime) -> Opened | NotOpened:
     """Repeat the checks and open a submission, or say why not, in one transaction.
 
     Locks job → proposal → operation. A claim that is no longer held opens nothing. What fails is journalled by name
@@ -88,7 +83,7 @@ def open_submission(
     try:
         with acting(claim.tenant_id):
             at = lock_all(claim.job_id, operation_id)
-            return open_locked(claim=claim, at=at, objections=objections, began=began, now=now)
+            return open_locked(claim=claim, at=at, looked=looked, began=began, now=now)
     except RecordBusy:
         return busy(now)
 
@@ -115,7 +110,7 @@ def lock_all(job_id: int, operation_id: int) -> Locked:
 
 
 def open_locked(
-    *, claim: Claim, at: Locked, objections: Sequence[str], began: float, now: datetime
+    *, claim: Claim, at: Locked, looked: Looked, began: float, now: datetime
 ) -> Opened | NotOpened:
     """The same in the caller's transaction, which holds the locks and has written nothing.
 
@@ -126,10 +121,11 @@ def open_locked(
     if (waits := _waits(claim, job, operation, now)) is not None:
         return waits
     permit = permit_of(operation)
-    checks = checks_before(job, proposal, operation, permit=permit, objections=objections, now=now)
+    checks = checks_before(job, proposal, operation, permit=permit, looked=looked, now=now)
     failure = first_failure(checks)
     if failure is not None:
-        return _turned_down(job, proposal, operation, checks, failure, now)
+        turn_down(job, proposal, operation, checks, failure, now)
+        return NotOpened(failure.sentence)
     return _open(claim, job, proposal, operation, checks, permit=permit, began=began, now=now)
 
 
@@ -141,46 +137,15 @@ def _waits(claim: Claim, job: Job, operation: Operation, now: datetime) -> NotOp
         return NotOpened(f"the job is {job.state}")
     if operation.state not in (S.PREPARED, S.UNKNOWN, S.NOT_APPLIED):
         return NotOpened(f"the operation is {operation.state}")
-    if job.cancel_requested_at is not None:
-        return NotOpened("a cancel was asked for")
     if job.held_at is not None:
         return NotOpened("the job is held", now + timedelta(seconds=1))
-    if operation.receiver.paused_at is not None:
-        return NotOpened("the receiver is paused", now + PAUSE_LOOK)
+    stopped = next((check for check in what_it_waits_for(job, operation) if not check.ok), None)
+    if stopped is not None:
+        # Whoever cancels rings; of the others a resumed receiver does, and a restored organisation does not.
+        return NotOpened(stopped.sentence, None if stopped.name == "Cancel" else now + PAUSE_LOOK)
     if _record_is_busy(operation):
         return busy(now)
     return None
-
-
-def _turned_down(
-    job: Job,
-    proposal: Proposal,
-    operation: Operation,
-    checks: list[CheckResult],
-    failure: CheckResult,
-    now: datetime,
-) -> NotOpened:
-    actor = Actor(ActorKind.WORKER, "worker")
-    for check in (c for c in checks if not c.ok):
-        evidence = {"operation": operation.label, "check": check.name, "why": check.sentence}
-        journal.record(job=job, event="send.check_failed", actor=actor, evidence=evidence)
-    why = failure.sentence
-    if failure.name == "Window":
-        lookups.plan_again(job, operation, actor, now)
-    elif operation.state != S.PREPARED:
-        plan(operation, NextStep.NONE, None, fate_note=why[:500], ordered_by="")
-        derive_job(job, actor, now)
-    elif job.state != JobState.READY_TO_COMMIT:
-        # Something of this proposal was applied already, so the job cannot go back: what is left stops here.
-        for other in _rest(job, operation):
-            plan(other, NextStep.NONE, None, fate_note=why[:500])
-        derive_job(job, actor, now)
-    elif failure.effect is Effect.BACK_TO_APPROVAL:
-        send_back_to_approval(job, proposal, failed_decisions(checks), why, now)
-    else:
-        closing = Closing.EXPIRED if failure.effect is Effect.EXPIRED else Closing.VOIDED
-        void_and_return(job, proposal, why, closing, now)
-    return NotOpened(why)
 
 
 def _open(
@@ -207,7 +172,7 @@ def _open(
             resubmission=again,
             permit=permit,
             body_digest=operation.proposed.body_digest,
-            checks=json.dumps([{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in checks]),
+            checks=json.dumps(results(checks)),
             opened_at=opened_at,
             send_deadline_at=opened_at + timedelta(seconds=window),
         )
@@ -215,8 +180,9 @@ def _open(
     mark_sent(proposal, now)
     _journal_opening(claim, job, operation, submission)
     sender = Sender(
-        claim.tenant_id, submission.pk, claim.item_id, claim.claim_no, claim.worker_id, began + window
-    )
+        claim.tenant_id, submission.pk, claim.item_id, claim.claim_no, claim.worker_id, began + window,
+        key_of(proposal.recipient),
+    )  # fmt: skip
     return _opened(operation, contract, sender)
 
 
@@ -250,11 +216,6 @@ def _journal_opening(claim: Claim, job: Job, operation: Operation, submission: S
         journal.transition(job=job, to=JobState.SUBMITTED, event=event, actor=actor, evidence=evidence)
     else:
         journal.record(job=job, event=event, actor=actor, evidence=evidence)
-
-
-def _rest(job: Job, operation: Operation) -> list[Operation]:
-    every = current_operations(locks.lock_operations(job))
-    return [o for o in every if o.state == S.PREPARED and o.ordinal >= operation.ordinal]
 
 
 def _proposal_of(operation_id: int) -> int:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from access.roles import Actor
 from access.statements import Select, Update, Values
+from approvals.blocking import block_of
 from dispatch import recovery, writing
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
@@ -137,7 +138,7 @@ def decide(
         futile=recovery.in_a_row([s.outcome for s in submissions], *DEFINITELY_NOTHING),
         safe_until=operation.resubmit_safe_until,
         slow=last is not None and ("in time" in last.fault or last.status == 504),
-        no_more_sends=_no_more_sends(job, submissions),
+        no_more_sends=_no_more_sends(job, operation, submissions),
         retry_after=reading.retry_after if reading else None,
     )
     return recovery.decide(facts, contract)
@@ -253,9 +254,11 @@ def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor)
         journal.record(job=job, event=event, actor=actor, evidence=evidence)
 
 
-def _no_more_sends(job: Job, submissions: list[Submission]) -> bool:
+def _no_more_sends(job: Job, operation: Operation, submissions: list[Submission]) -> bool:
     faults = any(s.outcome == Outcome.KEY_MISMATCH or s.sent_differs for s in submissions)
     if job.cancel_requested_at is not None or faults:
+        return True
+    if block_of(operation.proposed.proposal.recipient) is not None:
         return True
     if submissions and submissions[-1].outcome == Outcome.PENDING:
         return True

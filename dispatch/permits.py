@@ -6,12 +6,17 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from access.revocation import revocation_of
+from access.statements import Values
 from approvals.document import disagreements
 from approvals.models import Proposal
-from approvals.standing import CheckResult, Effect, approval_still_holds
+from approvals.standing import CheckResult, Effect, approval_still_holds, recipient_is_open
+from approvals.wording import clock, count
+from dispatch.deriving import current
+from dispatch.looking import Looked, SourceSeen, moved_sentence, strangely_moved
 from dispatch.models import Operation
 from dispatch.rendering import same_place
-from dispatch.states import OperationState
+from dispatch.states import MAY_STAND, OperationState
 from workflows.models import Job
 from workflows.states import JobState
 
@@ -19,59 +24,85 @@ S = OperationState
 
 
 def checks_before(
-    job: Job,
-    proposal: Proposal,
-    operation: Operation,
-    *,
-    permit: str,
-    objections: Sequence[str],
-    now: datetime,
+    job: Job, proposal: Proposal, operation: Operation, *, permit: str, looked: Looked, now: datetime
 ) -> list[CheckResult]:
-    """Every check before a send, in the order of the screen. Reads; the caller holds job, proposal and operation."""
-    checks = own_checks(proposal, operation, permit=permit, now=now)
-    if permit == "approval":
-        # The first send looks at all bytes that were approved, each later one at its own.
-        only = None if job.state == JobState.READY_TO_COMMIT else operation.proposed_id
-        checks += [*approval_still_holds(proposal, only=only), *_objections(objections)]
-        checks.append(_earlier_sends(job))
-    return checks
+    """Every check before a send, in the order of the screen. Reads; the caller holds job, proposal and operation.
+
+    The resubmission of an unknown operation asks for its bytes, its window, hard policy and no cancel, and no more.
+    """
+    checks = [*own_checks(proposal, operation, permit=permit, now=now), *what_it_waits_for(job, operation)]
+    if permit != "approval":
+        return [*checks, recipient_is_open(proposal)]
+    # The first send looks at all bytes that were approved, each later one at its own.
+    only = None if job.state == JobState.READY_TO_COMMIT else operation.proposed_id
+    checks += approval_still_holds(proposal, only=only)
+    return [*checks, _versions(job, looked), *_objections(looked), _earlier_sends(job)]
+
+
+def results(checks: Sequence[CheckResult]) -> list[dict[str, object]]:
+    """What every check looked at and found, as it is kept with a submission or in the journal."""
+    return [{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in checks]
 
 
 def permit_of(operation: Operation) -> str:
-    """What allows this send: the approval, the receiver's window, or a person's order beyond it."""
+    """What allows this send: the approval, or for an unknown operation the receiver's window or an order beyond it.
+
+    What was proven not to have been applied needs the approval again, whoever has ordered it.
+    """
     if operation.state == S.UNKNOWN:
         return "order" if operation.ordered_by else "window"
-    return "order" if operation.ordered_by and operation.state == S.NOT_APPLIED else "approval"
+    return "approval"
+
+
+def what_it_waits_for(job: Job, operation: Operation) -> list[CheckResult]:
+    """What stops a send without any fault of the proposal: it waits until somebody lifts it. Hard policy, and a cancel."""
+    return [_receiver(operation), _organisation(job), _no_cancel(job)]
 
 
 def own_checks(proposal: Proposal, operation: Operation, *, permit: str, now: datetime) -> list[CheckResult]:
-    """This room's checks on one operation: its bytes, its target and, for a resubmission, the window.
+    """This room's checks on one operation: its bytes, its target and, for a resubmission, the window."""
+    checks = [_bytes(proposal, operation, permit), _target(operation)]
+    return [*checks, _window(operation, now)] if permit == "window" else checks
 
-    A resubmission is compared with the signed document here; what the approval permits, among the approval's checks.
-    """
-    proposed, receiver = operation.proposed, operation.receiver
-    whole = hashlib.sha256(bytes(proposed.body)).hexdigest() == proposed.body_digest
-    whole = whole and _is_as_proposed(operation)
-    if permit != "approval":
-        whole = whole and not disagreements(proposal, [proposed], among=True)
-    in_place = same_place(receiver.base_url, proposed.target)
-    checks = [
-        _check(
-            "Bytes", whole, "The bytes are those that were approved.", "The bytes are not those approved."
-        ),
-        _check(
-            "Target", in_place, "The receiver is where it was.", f"{receiver.title} has another address now."
-        ),
-    ]
-    if permit == "window":
-        until = operation.resubmit_safe_until
-        open_still = until is not None and now < until
-        checks.append(
-            _check(
-                "Window", open_still, "The receiver still knows this key.", "The same key is no longer safe."
-            )
+
+def _bytes(proposal: Proposal, operation: Operation, permit: str) -> CheckResult:
+    """A resubmission is compared with the signed document here; what the approval permits, among the approval's checks."""
+    body, approved = bytes(operation.proposed.body), operation.proposed.body_digest
+    found = hashlib.sha256(body).hexdigest()
+    if found != approved:
+        why = f"The bytes are not those approved: their digest is {found[:12]}…, not {approved[:12]}…."
+        return _check("Bytes", False, "", why)
+    if not _is_as_proposed(operation):
+        return _check("Bytes", False, "", "The bytes are not those approved: the operation names others.")
+    if permit != "approval" and disagreements(proposal, [operation.proposed], among=True):
+        return _check("Bytes", False, "", "The bytes are not those approved: the signed document has others.")
+    size = count(len(body), "byte", "bytes")
+    return _check("Bytes", True, f"The digest of the {size} is {found[:12]}…, as approved.")
+
+
+def _target(operation: Operation) -> CheckResult:
+    receiver = operation.receiver
+    return _check(
+        "Target",
+        same_place(receiver.base_url, operation.proposed.target),
+        f"{receiver.title} is where it was: {receiver.base_url}.",
+        f"{receiver.title} has another address now: {receiver.base_url}.",
+    )
+
+
+def _window(operation: Operation, now: datetime) -> CheckResult:
+    title, until = operation.receiver.title, operation.resubmit_safe_until
+    if until is None:
+        return _check(
+            "Window", False, "", f"The same key is no longer safe: {title} promises no time for it."
         )
-    return checks
+    at = clock(until, operation.tenant_id)
+    return _check(
+        "Window",
+        now < until,
+        f"{title} recognises this key until {at}.",
+        f"The same key is no longer safe: {title} recognised it until {at}.",
+    )
 
 
 def _is_as_proposed(operation: Operation) -> bool:
@@ -96,10 +127,60 @@ def _is_as_proposed(operation: Operation) -> bool:
     )
 
 
-def _objections(objections: Sequence[str]) -> list[CheckResult]:
-    if not objections:
-        return [CheckResult("Recheck", True, "The workflow has no objection.")]
-    return [CheckResult("Recheck", False, sentence, Effect.VOID) for sentence in objections]
+def _receiver(operation: Operation) -> CheckResult:
+    receiver = operation.receiver
+    return _check(
+        "Receiver",
+        receiver.paused_at is None,
+        f"{receiver.title} is not paused.",
+        f"{receiver.title} is paused by {receiver.paused_by}.",
+        Effect.WAIT,
+    )
+
+
+def _organisation(job: Job) -> CheckResult:
+    revoked = revocation_of(job.tenant_id)
+    if revoked is None:
+        return _check("Organisation", True, "The organisation is not revoked.")
+    return _check("Organisation", False, "", f"The organisation is revoked: {revoked.reason}", Effect.WAIT)
+
+
+def _no_cancel(job: Job) -> CheckResult:
+    return _check(
+        "Cancel",
+        job.cancel_requested_at is None,
+        "Nobody asked to cancel it.",
+        f"{job.cancel_requested_by} asked to cancel it.",
+        Effect.WAIT,
+    )
+
+
+def _versions(job: Job, looked: Looked) -> CheckResult:
+    """Whether each source record still has the version that was frozen. What this proposal wrote itself may have moved."""
+    if looked.sources is None:
+        return _check("Record versions", True, "This workflow cannot say what version a source has now.")
+    if not looked.sources:
+        return _check("Record versions", True, "It was made from no named source.")
+    own = {record for (record,) in _WRITTEN.all(job.pk)} if strangely_moved(looked, ()) else set()
+    if moved := strangely_moved(looked, own):
+        return _check("Record versions", False, "", " ".join(map(moved_sentence, moved)))
+    return _check("Record versions", True, " ".join(_stayed(s, s.name in own) for s in looked.sources))
+
+
+def _stayed(source: SourceSeen, own: bool) -> str:
+    if source.present is None:
+        return f"{source.name}: nobody can say its version now; version {source.frozen} was approved."
+    if own and source.present != source.frozen:
+        return f"{source.name} is at version {source.present}, after a send of this proposal."
+    return f"{source.name} is still at version {source.frozen}."
+
+
+def _objections(looked: Looked) -> list[CheckResult]:
+    if looked.objections is None:
+        return [_check("Recheck", True, "This workflow looks at nothing more before a send.")]
+    if not looked.objections:
+        return [_check("Recheck", True, "The workflow looked again and has no objection.")]
+    return [_check("Recheck", False, "", sentence) for sentence in looked.objections]
 
 
 ObjectsToSending = Callable[[Job], str]
@@ -116,5 +197,8 @@ def _earlier_sends(job: Job) -> CheckResult:
     return _check("Earlier sends", not said, "Nothing of an earlier proposal stands.", said)
 
 
-def _check(name: str, ok: bool, holds: str, fails: str) -> CheckResult:
-    return CheckResult(name, ok, holds if ok else fails, Effect.NONE if ok else Effect.VOID)
+def _check(name: str, ok: bool, holds: str, fails: str = "", effect: Effect = Effect.VOID) -> CheckResult:
+    return CheckResult(name, ok, holds if ok else fails, Effect.NONE if ok else effect)
+
+
+_WRITTEN = Values(lambda job: current(job).filter(state__in=MAY_STAND).values_list("record"))

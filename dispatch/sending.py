@@ -23,10 +23,11 @@ from dispatch import locks, lookups, outcomes, proofs
 from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.contracts import Contract
 from dispatch.deriving import current
+from dispatch.looking import UNSEEN
 from dispatch.marker import barrier, boot_clock
 from dispatch.models import Operation, Submission
 from dispatch.opening import NotOpened, Opened, RecordBusy, busy, lock_all, open_locked, open_submission
-from dispatch.rechecking import is_rechecked, objections_to
+from dispatch.rechecking import is_looked_at, look_again
 from dispatch.secrets import SecretMissing
 from dispatch.states import NextStep, OperationState
 from dispatch.wire import Exchange, exchange
@@ -73,8 +74,8 @@ def run(claim: Claim) -> Done | Wait:
 
 
 def _open_after_recheck(claim: Claim, todo: _Todo, now: datetime) -> Opened | NotOpened:
-    objections = objections_to(claim) if todo.recheck else []
-    return open_submission(claim=claim, operation_id=int(claim.key), objections=objections, now=now)
+    looked = look_again(claim) if todo.recheck else UNSEEN
+    return open_submission(claim=claim, operation_id=int(claim.key), looked=looked, now=now)
 
 
 def _send(opened: Opened, actor: Actor) -> Done | Wait:
@@ -140,9 +141,9 @@ def _take_up(claim: Claim, actor: Actor, now: datetime) -> _Todo:
             wait = _take_over(claim, job, operation, submission, actor, now)
             return _Todo(NextStep.NONE, wait) if wait is not None else _due(job, operation, now)
         todo = _due(job, operation, now)
-        if todo.step not in (NextStep.SEND, NextStep.RESUBMIT) or (todo.recheck and is_rechecked(job)):
+        if todo.step not in (NextStep.SEND, NextStep.RESUBMIT) or (todo.recheck and is_looked_at(job)):
             return todo
-        opened = open_locked(claim=claim, at=at, objections=[], began=began, now=now)
+        opened = open_locked(claim=claim, at=at, looked=UNSEEN, began=began, now=now)
         return replace(todo, opened=opened)
 
 

@@ -48,6 +48,9 @@ IN_DOUBT_OR_FLIGHT = [S.SUBMITTED.value, S.UNKNOWN.value]
 UNSETTLED = [S.SUBMITTED.value, S.UNKNOWN.value, S.CONFLICTED.value]
 """While one operation of a job is in one of these, the job cannot end."""
 
+MAY_STAND = [S.SUBMITTED.value, S.UNKNOWN.value, S.CONFIRMED.value, S.CONFLICTED.value]
+"""Something was written at the receiver, or may have been."""
+
 WITHOUT_EFFECT = [S.REFUSED.value, S.NOT_APPLIED.value, S.WITHDRAWN.value]
 SETTLED = (S.CONFIRMED, S.REFUSED, S.NOT_APPLIED, S.WITHDRAWN)
 

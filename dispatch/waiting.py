@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from access.revocation import revocation_of
 from approvals.wording import clock
 from dispatch.contracts import Contract
 from dispatch.deriving import current
@@ -27,6 +28,8 @@ def why_it_waits(job: Job) -> str | None:
 
 def _why(job: Job, o: Operation) -> str | None:
     name = o.receiver.title
+    if o.state == S.PREPARED and (revoked := revocation_of(o.tenant_id)) is not None:
+        return f"the organisation is revoked, so nothing is sent: {revoked.reason}"
     if o.state == S.PREPARED and o.receiver.paused_at is not None:
         return f"{name} was paused by {o.receiver.paused_by}"
     if o.next_step == NextStep.BLOCKED:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from dispatch.authoring import read_record
+from dispatch.authoring import find_record, read_record
 from examples.model_client import ask
 from workflows.authoring import (
     Amount,
@@ -166,19 +166,22 @@ def propose(ctx: Ctx, change: VendorChange, current: VendorRecord, assessment: A
     )
 
 
+@vendor_onboarding.source_version
+def source_version(ctx: Ctx, source: SourceRecord, draft: ProposalDraft) -> str | None:
+    """Just before the send: the version that the ERP has of the record now; None where it has no such record any more."""
+    erp = draft.operations[0].receiver.removeprefix("astrel-erp-")
+    found = find_record(ctx, receiver=f"astrel-erp-{erp}", path=f"{erp}/vendors/{source.name}")
+    return None if found is None else str(_record(source.name, found).version)
+
+
 @vendor_onboarding.recheck
 def recheck(ctx: Ctx, draft: ProposalDraft) -> list[str]:
-    """Just before the send: is the record still the one that the approvers saw?"""
+    """Just before the send: has a vendor been suspended since the approval?"""
     objections = []
-    for operation, source in zip(draft.operations, draft.sources, strict=True):
+    for operation in draft.operations:
         erp = operation.receiver.removeprefix("astrel-erp-")
-        current = _record(operation.record, _read(ctx, erp, operation.record))
-        if current.suspended:
+        if _record(operation.record, _read(ctx, erp, operation.record)).suspended:
             objections.append(f"{operation.record} was suspended at the receiver meanwhile.")
-        if str(current.version) != source.version:
-            objections.append(
-                f"{operation.record} is at version {current.version}; version {source.version} was approved."
-            )
     return objections
 
 

@@ -3,6 +3,7 @@
 A proposal and its operations are immutable from birth; what happens to a proposal is its closing, written once.
 """
 
+from approvals.models.blocks import RecipientBlock
 from approvals.models.decisions import Decision, DecisionVoid, Refusal, Verdict
 from approvals.models.policies import Policy, read_rules
 from approvals.models.proposals import Closing, Proposal, ProposedOperation
@@ -23,6 +24,7 @@ __all__ = [
     "Policy",
     "Proposal",
     "ProposedOperation",
+    "RecipientBlock",
     "Refusal",
     "Reminded",
     "Reservation",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Case, Count, IntegerField, Value, When
 
 from access.tenancy import TenantQuerySet
+from console.queries.looks import Look, looks_at
 from console.queries.standing import Sign
 from dispatch import queries as dispatch
 from dispatch.models import Operation
@@ -57,6 +58,7 @@ class Operations:
     standings: Sequence[Standing]
     rows: Sequence[OperationRow]
     after: int = 0
+    looks: Sequence[Look] = ()
 
     @property
     def more(self) -> int:
@@ -64,18 +66,19 @@ class Operations:
 
 
 def operations_of(job: Job) -> Operations:
-    """What a job's page shows: all where they are few, else those that are worth a look. At most five queries."""
+    """What a job's page shows: all where they are few, else those that are worth a look. At most six queries."""
     mine = _of(job)
     few = list(mine.order_by("proposed__proposal_id", "ordinal", "pk")[: FEW + 1])
     if len(few) <= FEW:
-        return Operations(len(few), (), _rows(few))
+        rows = _rows(few)
+        return Operations(len(few), (), rows, looks=_looks(job, rows))
     standings = _standings(job)
-    rows = mine.order_by(_urgency(), "-proposed__proposal_id", "ordinal", "pk")[:FIRST]
-    return Operations(sum(s.count for s in standings), standings, _rows(list(rows)))
+    rows = _rows(list(mine.order_by(_urgency(), "-proposed__proposal_id", "ordinal", "pk")[:FIRST]))
+    return Operations(sum(s.count for s in standings), standings, rows, looks=_looks(job, rows))
 
 
 def page_of(job: Job, state: str, *, after: int = 0) -> Operations:
-    """A page of them, in the order in which they were made; a state that there is not narrows nothing. Four queries."""
+    """A page of them, in the order in which they were made; a state that there is not narrows nothing. Five queries."""
     mine = _of(job).filter(pk__gt=after).order_by("pk")
     if state in list(S):
         mine = mine.filter(state=state)
@@ -86,6 +89,7 @@ def page_of(job: Job, state: str, *, after: int = 0) -> Operations:
         standings=standings,
         rows=rows[:PAGE],
         after=rows[PAGE - 1].view.operation.pk if len(rows) > PAGE else 0,
+        looks=_looks(job, rows[:PAGE]),
     )
 
 
@@ -103,6 +107,10 @@ def _urgency() -> Case:
 
 def _rows(operations: Sequence[Operation]) -> list[OperationRow]:
     return [OperationRow(view, _sign_of(view.operation)) for view in dispatch.views_of(operations)]
+
+
+def _looks(job: Job, rows: Sequence[OperationRow]) -> list[Look]:
+    return looks_at(job, [row.view for row in rows]) if rows else []
 
 
 def _standings(job: Job) -> list[Standing]:

@@ -10,8 +10,9 @@ from counterfoil.testing.operations import Operation, Submission
 from counterfoil.testing.receivers import answering
 from counterfoil.testing.settling import Settling
 from dispatch.classification import read_exchange
+from dispatch.looking import ask_workflow, moved_sentence, strangely_moved
 from dispatch.requests import local_path
-from dispatch.states import NextStep, OperationState
+from dispatch.states import MAY_STAND, NextStep, OperationState
 from workflows.authoring import Ctx
 from workflows.states import JobState
 
@@ -138,7 +139,7 @@ class Sending:
         else:
             if memory.now >= proposal.expires_at:
                 failed.append(("Expiry", "It has expired."))
-            failed += [("Recheck", sentence) for sentence in self._objections(proposal)]
+            failed += self._looked_at(proposal)
         for check, why in failed:
             memory.record("send.check_failed", operation=operation.label, check=check, why=why)
         if not failed:
@@ -161,7 +162,8 @@ class Sending:
             memory.move(JobState.VALIDATED, event, number=proposal.number, why=why)
         return True
 
-    def _objections(self, proposal: Proposed) -> list[str]:
+    def _looked_at(self, proposal: Proposed) -> list[tuple[str, str]]:
+        """What the workflow's `source_version` and `recheck` handlers say, as checks that failed."""
         memory = self._memory
         ctx = Ctx(
             tenant_id=TENANT_ID,
@@ -173,9 +175,10 @@ class Sending:
             provider=memory.provider,
         )
         with answering(memory.receivers):
-            return [
-                str(s) for recheck in memory.workflow.rechecks for s in recheck(ctx, proposal.draft) or ()
-            ]
+            looked = ask_workflow(memory.workflow, ctx, proposal.draft)
+        written = {o.record for o in proposal.operations if o.state.value in MAY_STAND}
+        moved = [("Record versions", moved_sentence(s)) for s in strangely_moved(looked, written)]
+        return moved + [("Recheck", sentence) for sentence in looked.objections or ()]
 
     def _record_is_busy(self, operation: Operation, proposal: Proposed) -> bool:
         return any(

@@ -63,6 +63,7 @@ def test_an_untouched_approval_holds_in_every_check(world: World) -> None:
     assert [c.name for c in checks] == [
         "Digest",
         "Expiry",
+        "Recipient",
         "Initiator",
         "Authority",
         "Four eyes",

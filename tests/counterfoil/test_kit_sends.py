@@ -99,6 +99,19 @@ def test_a_fact_that_changed_voids_the_proposal() -> None:
     assert run.why == "Sheet S-1 is blocked."
 
 
+def test_a_source_of_another_version_voids_the_proposal_and_the_same_one_does_not() -> None:
+    receiver = ledger()
+    receiver.records["keyed/records/prices"] = {"version": 1}
+    assert proposed(receiver).approve().state is JobState.CONFIRMED
+    moved = ledger()
+    run = proposed(moved)
+    moved.records["keyed/records/prices"] = {"version": 2}
+    run.approve()
+    assert (run.state, run.proposal.closing, moved.requests) == (JobState.VALIDATED, "voided", [])
+    assert since_approval(run) == ["send.check_failed", "proposal.voided"]
+    assert run.why == "price list is at version 2 now; version 1 was approved."
+
+
 @pytest.mark.parametrize(
     ("name", "fate", "job", "operation", "effects", "sends"),
     [

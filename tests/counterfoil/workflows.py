@@ -18,6 +18,7 @@ from workflows.authoring import (
     ProposalDraft,
     Retry,
     Retryable,
+    SourceRecord,
     Workflow,
 )
 
@@ -136,8 +137,15 @@ def propose(ctx: Ctx, sheet: Sheet, counted: Count) -> ProposalDraft:
         title=f"Sheet {sheet.reference}",
         amount=sheet.amount,
         currency="EUR" if sheet.amount is not None else None,
+        sources=(SourceRecord(name="price list", version="1"),),
         operations=tuple(operations),
     )
+
+
+@sheets.source_version
+def source_version(ctx: Ctx, source: SourceRecord, draft: ProposalDraft) -> str | None:
+    found = find_record(ctx, receiver=RECEIVER, path="keyed/records/prices")
+    return None if found is None else str(found["version"])
 
 
 @sheets.recheck

@@ -11,6 +11,7 @@ from access.tenancy import acting, reading
 from dispatch import sending, settling
 from dispatch.fates import Fate, fates
 from dispatch.locks import lock_job_and_operation
+from dispatch.looking import UNSEEN, Looked
 from dispatch.marker import barrier
 from dispatch.models import Operation, Receiver
 from dispatch.opening import NotOpened, Opened, open_submission
@@ -177,7 +178,7 @@ def test_what_no_longer_holds_is_named_and_goes_back_with_nothing_sent(
         refused = open_submission(
             claim=d.claim(operation),
             operation_id=operation.pk,
-            objections=["The supplier is suspended."] if spoil == "recheck" else [],
+            looked=Looked(("The supplier is suspended.",)) if spoil == "recheck" else UNSEEN,
             now=timezone.now(),
         )
         assert isinstance(refused, NotOpened)
@@ -216,7 +217,7 @@ def test_a_cancel_that_stops_a_send_before_its_first_byte_ends_the_job() -> None
         job = d.ready("V-1", "V-2")
         operation = d.operations(job)[0]
         send = open_submission(
-            claim=d.claim(operation), operation_id=operation.pk, objections=[], now=timezone.now()
+            claim=d.claim(operation), operation_id=operation.pk, looked=UNSEEN, now=timezone.now()
         )
         assert isinstance(send, Opened)
         cancel(d, job)

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from access.roles import Actor, ActorKind
 from dispatch import sending
+from dispatch.looking import UNSEEN
 from dispatch.marker import barrier
 from dispatch.opening import Opened, open_submission
 from dispatch.wire import exchange
@@ -109,7 +110,7 @@ def proxy(transactional_db: None) -> Iterator[DroppingProxy]:
 def opened(d: Dispatching, job: Job) -> Opened:
     operation = d.operation(job)
     found = open_submission(
-        claim=d.claim(operation), operation_id=operation.pk, objections=[], now=timezone.now()
+        claim=d.claim(operation), operation_id=operation.pk, looked=UNSEEN, now=timezone.now()
     )
     assert isinstance(found, Opened)
     return found

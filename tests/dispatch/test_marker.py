@@ -16,6 +16,7 @@ from access.roles import Actor, ActorKind
 from access.tenancy import acting
 from dispatch import sending
 from dispatch.actions.receivers import pause_receiver
+from dispatch.looking import UNSEEN
 from dispatch.marker import CONDITIONS, barrier, boot_clock
 from dispatch.models import Submission
 from dispatch.opening import Opened, open_submission
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def opened(d: Dispatching, job: Job) -> Opened:
     operation = d.operation(job)
     found = open_submission(
-        claim=d.claim(operation), operation_id=operation.pk, objections=[], now=timezone.now()
+        claim=d.claim(operation), operation_id=operation.pk, looked=UNSEEN, now=timezone.now()
     )
     assert isinstance(found, Opened)
     return found

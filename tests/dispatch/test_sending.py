@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dispatch.contracts import Contract
+from dispatch.looking import UNSEEN
 from tests.dispatch.faults import FaultServer, answers, fin, reset_after_read, reset_at_once, says, silence
 from tests.dispatch.world import (
     RECEIPT,
@@ -288,7 +289,7 @@ def _opened_and_left(d: Dispatching, job: Job, *, marked: bool) -> None:
 
     operation = d.operation(job)
     opened = open_submission(
-        claim=d.claim(operation), operation_id=operation.pk, objections=[], now=timezone.now()
+        claim=d.claim(operation), operation_id=operation.pk, looked=UNSEEN, now=timezone.now()
     )
     assert isinstance(opened, Opened)
     if marked:

@@ -46,12 +46,15 @@ def test_record_that_stayed_as_it_was_raises_no_objection(ctx: Ctx) -> None:
     draft = proposed(record=current(ctx))
 
     assert vendor_onboarding.recheck(ctx, draft) == []
+    assert vendor_onboarding.source_version(ctx, draft.sources[0], draft) == draft.sources[0].version
 
 
-def test_record_that_moved_on_is_objected_to(ctx: Ctx) -> None:
+def test_version_of_a_record_is_the_one_that_the_receiver_has_now(ctx: Ctx) -> None:
     draft = proposed(record=current(ctx).model_copy(update={"version": 40}))
+    gone = draft.sources[0].model_copy(update={"name": "V-99999"})
 
-    assert vendor_onboarding.recheck(ctx, draft) == ["V-30417 is at version 41; version 40 was approved."]
+    assert vendor_onboarding.source_version(ctx, draft.sources[0], draft) == "41"
+    assert vendor_onboarding.source_version(ctx, gone, draft) is None
 
 
 def test_vendor_that_is_suspended_is_objected_to(ctx: Ctx) -> None:

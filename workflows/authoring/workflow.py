@@ -57,6 +57,7 @@ class Workflow:
     steps: list[Step] = field(default_factory=list)
     validator: list[Handler] = field(default_factory=list)
     rechecks: list[Handler] = field(default_factory=list)
+    source_versions: list[Handler] = field(default_factory=list)
     approval: list[str] = field(default_factory=list)
     compensations: dict[str, Compensation] = field(default_factory=dict)
     deadline: timedelta | None = None
@@ -157,6 +158,16 @@ class Workflow:
     def recheck(self, handler: Handler) -> Handler:
         """Facts to look at again before every first send: `(ctx, draft)`, returning sentences that object, or none."""
         self.rechecks.append(handler)
+        return handler
+
+    def source_version(self, handler: Handler) -> Handler:
+        """What version a source record has now: `(ctx, source, draft)`, returning it, or None where nobody can say. Once.
+
+        Asked before every first send, at most once for each source record. A version that moved voids the proposal.
+        """
+        if self.source_versions:
+            raise BadDefinition(f"{self.name}: there can be one source_version")
+        self.source_versions.append(handler)
         return handler
 
     def step_named(self, name: str) -> Step | None:
