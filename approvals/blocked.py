@@ -86,7 +86,7 @@ def lift(request: TenantRequest, slug: str, block_id: int) -> HttpResponseBase:
         if block is None:
             raise NoSuchBlock(f"There is no block {block_id} here.")
         status = 422 if form.is_bound else 200
-        return render(request, "approvals/block_lift.html", {"block": block, "form": form}, status=status)
+        return render(request, "approvals/block_lift.html", {"blocked": block, "form": form}, status=status)
 
 
 def _list(request: TenantRequest, form: BlockForm, *, status: int = 200) -> HttpResponse:

@@ -172,7 +172,7 @@ RULES = {
     "level": Rule(decide_for_another_level, ((Facts, "belongs", lambda *_: True),)),
     "sums": Rule(decide_above_the_sums, ((Facts, "over_sums", no),)),
     "quorum": Rule(decide_with_one_of_two, ((Facts, "missing", 0),), (CHANGES,)),
-    "one authority once": Rule(decide_twice_with_one_authority, ((Facts, "_used", no),), (ALLOWED,)),
+    "one authority once": Rule(decide_twice_with_one_authority, ((Facts, "_used", no),), (ALLOWED, CHANGES)),
     "expiry": Rule(decide_too_late, ((decide, "has_expired", lambda *_: False),), (ALLOWED,)),
     "password again": Rule(decide_without_the_password_again, ((Facts, "needs_reentry", False),)),
 }
@@ -214,7 +214,9 @@ WALLS: dict[str, tuple[str, str, str]] = {
     "a proposal taken away": (
         "approvals_proposal",
         "never_deleted",
-        "DELETE FROM approvals_proposal WHERE id = {open}",
+        "ALTER TABLE approvals_proposedoperation DISABLE TRIGGER append_only;"
+        " DELETE FROM approvals_proposedoperation WHERE proposal_id = {open};"
+        " DELETE FROM approvals_proposal WHERE id = {open}",
     ),
     "other bytes": ("approvals_proposedoperation", "append_only",
         "UPDATE approvals_proposedoperation SET body = 'x' WHERE proposal_id = {open}"),

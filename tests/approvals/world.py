@@ -30,7 +30,7 @@ from tests.support import make_people, make_tenant
 from tests.support import make_person as make_person
 from tests.workflows_for_tests import Order, orders, propose
 from workflows import journal, stages
-from workflows.authoring import OperationDraft
+from workflows.authoring import OperationDraft, Workflow
 from workflows.locks import lock_job
 from workflows.models import Checkpoint, Job, JournalEntry, Stage, WorkItem
 from workflows.states import ItemState, JobState
@@ -127,17 +127,19 @@ class World:
             now=timezone.now(),
         )
 
-    def job(self, by: Person | None = None, **columns: Any) -> Job:
+    def job(
+        self, by: Person | None = None, *, workflow: Workflow = orders, text: str = "", **columns: Any
+    ) -> Job:
         """A VALIDATED job, as the engine leaves it just before its propose stage closes."""
         by = by or self.submitter
         actor = Actor(ActorKind.SUBMITTER, by.username, by.pk)
-        text = Order(item="V-1", amount="4800.00", currency="EUR").model_dump_json()
+        text = text or Order(item="V-1", amount="4800.00", currency="EUR").model_dump_json()
         with acting(self.tenant.pk):
             job = Job.objects.create(
                 tenant=self.tenant,
-                workflow=orders.name,
-                revision=orders.revision,
-                configuration_digest=orders.configuration_digest(),
+                workflow=workflow.name,
+                revision=workflow.revision,
+                configuration_digest=workflow.configuration_digest(),
                 **{"title": "Order V-1", **columns},
                 submission_key=secrets.token_hex(8),
                 input=text,

@@ -27,7 +27,15 @@ from dispatch.opening import NotOpened, Opened, lock_all, open_submission
 from dispatch.wire import NotBegun
 from tests.approvals.biting import PASSES, Switch, passing, switched_off
 from tests.approvals.world import World, draft, operation
-from tests.dispatch.world import BODY, Dispatching, a_keyed_contract, as_engine, as_owner, end_worker
+from tests.dispatch.world import (
+    BODY,
+    Dispatching,
+    a_keyed_contract,
+    as_engine,
+    as_owner,
+    end_worker,
+    expire_approval,
+)
 from tests.support import make_person
 from workflows import journal
 from workflows.actions.cancel import cancel_job
@@ -67,14 +75,6 @@ def tampered_document(d: Dispatching, job: Job) -> None:
 def moved_away(d: Dispatching, job: Job) -> None:
     with acting(d.tenant_id):
         Receiver.objects.update(base_url="http://127.0.0.1:1")
-
-
-def expired(d: Dispatching, job: Job) -> None:
-    as_owner(
-        "approvals_proposal",
-        "frozen_at = now() - interval '2 h', expires_at = now() - interval '1 s' WHERE job_id = %s",
-        [job.pk],
-    )
 
 
 def paused(d: Dispatching, job: Job) -> None:
@@ -135,7 +135,7 @@ BEFORE = {
     "Receiver": Before(paused, off("_receiver"), ("Receiver",)),
     "Organisation": Before(revoked, off("_organisation"), ("Organisation",)),
     "Cancel": Before(cancelled, off("_no_cancel"), ("Cancel",)),
-    "Expiry": Before(expired, off("_expiry", "_digest"), ("Digest", "Expiry")),
+    "Expiry": Before(expire_approval, off("_expiry"), ("Expiry",)),
     "Recipient": Before(lambda d, _: block(d.world), off("_recipient"), ("Recipient",)),
     "Initiator": Before(lambda d, _: d.world.end_role(d.world.submitter), off("_initiator"), ("Initiator",)),
     "Authority": Before(
@@ -277,7 +277,7 @@ LAST: dict[str, Callable[[Dispatching, Job], None]] = {
     "the organisation is revoked": revoked,
     "the recipient is blocked": lambda d, _: block(d.world),
     "the operation has moved on": moved_on,
-    "the approval has expired": expired,
+    "the approval has expired": expire_approval,
     "the time in which the same key is safe has passed": out_of_window,
     "the time to send has passed": late,
 }

@@ -11,6 +11,7 @@ from access.models import TenantEntry
 from access.roles import Role
 from access.tenancy import acting, reading
 from approvals.actions.block import block_recipient, lift_block
+from approvals.actions.repropose import repropose_job
 from dispatch import settling
 from dispatch.actions.receivers import pause_receiver, resume_receiver
 from dispatch.locks import lock_job_and_operation
@@ -23,6 +24,7 @@ from tests.dispatch.world import (
     a_lookup_contract,
     as_json,
     as_owner,
+    expire_approval,
     receipt,
     states,
 )
@@ -31,14 +33,6 @@ from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answers(200, receipt("V-1"))
-
-
-def expire(job: Job) -> None:
-    as_owner(
-        "approvals_proposal",
-        "frozen_at = now() - interval '2 h', expires_at = now() - interval '1 s' WHERE job_id = %s",
-        [job.pk],
-    )
 
 
 def lost(d: Dispatching) -> Job:
@@ -61,7 +55,7 @@ def test_an_unknown_send_is_made_again_inside_its_window_though_the_approval_has
     with FaultServer(fin, OK) as erp:
         d = Dispatching.make(erp.url, a_keyed_contract())
         job = lost(d)
-        expire(job)
+        expire_approval(d, job)
         d.run(job)
         assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
         assert erp.received[0] == erp.received[1]
@@ -75,7 +69,7 @@ def test_an_unknown_send_is_looked_up_and_confirmed_though_the_approval_has_expi
     with FaultServer(fin, OK) as erp:
         d = Dispatching.make(erp.url, a_lookup_contract())
         job = lost(d)
-        expire(job)
+        expire_approval(d, job)
         d.run(job)
         assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
 
@@ -84,7 +78,7 @@ def test_an_unknown_send_is_closed_by_people_though_the_approval_has_expired() -
     with FaultServer(fin) as erp:
         d = Dispatching.make(erp.url, a_contract())
         job = lost(d)
-        expire(job)
+        expire_approval(d, job)
         with acting(d.tenant_id):
             locked, operation = lock_job_and_operation(d.operation(job).pk)
             settling.settle_not_applied(
@@ -103,7 +97,7 @@ def test_what_definitely_did_nothing_is_not_sent_again_after_the_expiry() -> Non
         job = d.ready()
         d.step(d.operation(job))
         assert states(d, job) == ("READY_TO_COMMIT", ["PREPARED"])
-        expire(job)
+        expire_approval(d, job)
         d.run(job)
         assert len(erp.received) == 1
     assert d.job_state(job) == "VALIDATED"
@@ -121,7 +115,7 @@ def test_proven_absence_is_not_sent_again_after_the_expiry_and_by_nobodys_order_
         )
         d.step(d.operation(job))
         assert d.operation(job).state == "NOT_APPLIED"
-        expire(job)
+        expire_approval(d, job)
         with acting(d.tenant_id):
             locked, operation = lock_job_and_operation(d.operation(job).pk)
             settling.order_resubmission(
@@ -129,7 +123,7 @@ def test_proven_absence_is_not_sent_again_after_the_expiry_and_by_nobodys_order_
             )
         d.step(d.operation(job))
         assert len(erp.received) == 2
-    assert d.world.evidence(job, "send.check_failed")["check"] in ("Digest", "Expiry")
+    assert d.world.evidence(job, "send.check_failed")["check"] == "Expiry"
 
 
 def test_a_blocked_recipient_is_looked_up_and_confirmed_but_not_sent_to_again() -> None:
@@ -179,13 +173,15 @@ def test_a_first_send_to_a_blocked_recipient_is_voided_and_a_lifted_block_lets_i
         d.step(d.operation(job))
         assert (states(d, job), erp.received) == (("VALIDATED", ["WITHDRAWN"]), [])
     assert d.events(job)[-1] == "proposal.voided"
-    d.world.freeze(job)
-    assert d.job_state(job) == "VALIDATED"
-    assert "is blocked by" in d.world.evidence(job, "proposal.refused")["why"]
+    again = {"tenant_id": d.tenant_id, "job_id": job.pk, "person_id": d.world.operator.pk}
+    refused = repropose_job(**again, now=timezone.now())
+    assert (refused.proposal_id, "is blocked by" in refused.refused) == (None, True)
     admin = make_person(d.world.tenant, Role.ADMIN)
     lift_block(
         tenant_id=d.tenant_id, block_id=block_id, reason="cleared", person_id=admin.pk, now=timezone.now()
     )
+    assert repropose_job(**again, now=timezone.now()).proposal_id is not None
+    assert d.job_state(job) == "READY_TO_COMMIT"
 
 
 def test_an_organisation_is_revoked_and_restored_on_the_command_line_with_a_reason() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -14,6 +14,8 @@ from django.utils import timezone
 from access.models import Person
 from access.roles import WORKER, Actor, ActorKind, Role
 from access.tenancy import acting, reading
+from approvals import canonical
+from approvals.document import stamp
 from dispatch import sending
 from dispatch.actions.receivers import keep_contract
 from dispatch.contracts import Action, Contract, KeyLocation, Lookup, Meaning, Signal, Timeouts
@@ -253,3 +255,18 @@ def as_owner(table: str, change: str, values: list[Any]) -> None:
 
 def as_json(value: Any) -> bytes:
     return json.dumps(value).encode()
+
+
+def expire_approval(d: Dispatching, job: Job) -> None:
+    """What passing time does: its document, and whatever was signed of it, name an expiry that is over."""
+    proposal, now = d.world.proposal(job), timezone.now().replace(microsecond=0)
+    frozen, expires = now - timedelta(hours=2), now - timedelta(seconds=1)
+    value = json.loads(proposal.document)
+    text = canonical.write({**value, "frozen_at": stamp(frozen), "expires_at": stamp(expires)})
+    digest = canonical.sha256(text)
+    as_owner(
+        "approvals_proposal",
+        "document = %s, digest = %s, frozen_at = %s, expires_at = %s WHERE id = %s",
+        [text, digest, frozen, expires, proposal.pk],
+    )
+    as_owner("approvals_decision", "digest = %s WHERE proposal_id = %s", [digest, proposal.pk])
