@@ -26,7 +26,7 @@ class Looked:
 
 
 UNSEEN = Looked()
-"""The workflow has no handler that looks at anything again."""
+"""Nobody has asked the workflow: it has no handler that looks again, or what is sent is not permitted by the approval."""
 
 
 def ask_workflow(workflow: Workflow, ctx: Ctx, draft: ProposalDraft) -> Looked:

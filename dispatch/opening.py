@@ -25,11 +25,12 @@ from approvals.standing import (
 )
 from dispatch import locks
 from dispatch.contracts import Contract
-from dispatch.looking import Looked
+from dispatch.looking import UNSEEN, Looked
 from dispatch.marker import Sender, boot_clock
 from dispatch.models import Operation, Submission
 from dispatch.moving import move
 from dispatch.permits import checks_before, permit_of, results, what_it_waits_for
+from dispatch.rechecking import is_looked_at
 from dispatch.rendering import local_path
 from dispatch.secrets import secret_headers
 from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
@@ -121,6 +122,9 @@ def open_locked(
     if (waits := _waits(claim, job, operation, now)) is not None:
         return waits
     permit = permit_of(operation)
+    if permit == "approval" and looked is UNSEEN and is_looked_at(job):
+        # It was unknown when it was taken up, and has been settled as not applied since: the approval permits it now.
+        return NotOpened("the workflow has to look at it first", now)
     checks = checks_before(job, proposal, operation, permit=permit, looked=looked, now=now)
     failure = first_failure(checks)
     if failure is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from access.tenancy import reading
 from approvals.freezing import proposed_draft
-from dispatch.looking import UNSEEN, Looked, ask_workflow
+from dispatch.looking import Looked, ask_workflow
 from workflows import registry
 from workflows.authoring import Ctx, ProposalDraft
 from workflows.machines import Claim
@@ -24,7 +24,7 @@ def look_again(claim: Claim) -> Looked:
         workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
         found = proposed_draft(job) if workflow.rechecks or workflow.source_versions else None
     if found is None:
-        return UNSEEN
+        return Looked()
     ctx = Ctx(
         tenant_id=claim.tenant_id,
         job_id=claim.job_id,

@@ -31,6 +31,7 @@ from tests.dispatch.world import (
     as_json,
     as_owner,
     end_worker,
+    expire_approval,
     make_worker,
 )
 from tests.support import eventually
@@ -79,14 +80,6 @@ def pause(d: Dispatching, job: Job) -> None:
         tenant_id=d.tenant_id, receiver_id=d.operation(job).receiver_id, person_id=d.admin.pk, reason="no",
         now=timezone.now(),
     )  # fmt: skip
-
-
-def expire_approval(d: Dispatching, job: Job) -> None:
-    as_owner(
-        "approvals_proposal",
-        "frozen_at = now() - interval '2 h', expires_at = now() - interval '1 s' WHERE job_id = %s",
-        [job.pk],
-    )
 
 
 def pass_deadline(d: Dispatching, job: Job) -> None:

@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.tenancy import reading
+from dispatch.looking import UNSEEN
+from dispatch.opening import NotOpened, open_submission
 from examples import vendor_onboarding
 from examples.management import sample
 from examples.simulators.client import ErpControl, start_erp
@@ -86,8 +88,8 @@ def test_a_record_that_changed_after_the_approval_is_not_written_over(
     assert failed_checks(desk, job) == {"Record versions": moved}
     assert desk.world.evidence(job, "proposal.voided")["why"] == moved
     with reading(desk.tenant_id):
-        assert [(case.kind, case.closed_at) for case in Case.objects.filter(job=job)] == [
-            ("proposal voided", None)
+        assert [(case.kind, case.resolved_at) for case in Case.objects.filter(job=job)] == [
+            ("fact changed", None)
         ]
 
     again = approved(desk)
@@ -104,6 +106,12 @@ def test_a_vendor_who_was_suspended_after_the_approval_gets_nothing(
 ) -> None:
     job = approved(desk)
     somebody_else_writes(erp, suspended=True)
+    operation = desk.operation(job)
+    unseen = open_submission(
+        claim=desk.claim(operation), operation_id=operation.pk, looked=UNSEEN, now=timezone.now()
+    )
+    assert isinstance(unseen, NotOpened)
+    assert (unseen.why, desk.submissions(job)) == ("the workflow has to look at it first", [])
     desk.step(desk.operation(job))
 
     assert states(desk, job) == ("VALIDATED", ["WITHDRAWN"])
