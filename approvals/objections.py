@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from access.refusals import NotPermitted
+
+if TYPE_CHECKING:
+    from approvals.models import Decision
 
 
 class NotAnApprover(NotPermitted):
@@ -60,3 +63,14 @@ class RecipientBlocked(NotPermitted):
 
 
 Objection = NotAnApprover | FourEyes | Twice | NotYourLevel | OverLimit | OverSum | RecipientBlocked
+
+
+def lost(decision: Decision) -> NotAnApprover:
+    """Why an approval has no authority behind it any more."""
+    if not decision.person.is_active:
+        return NotAnApprover(f"The account of {decision.person_name} is disabled.")
+    if decision.delegation_id is not None:
+        return NotAnApprover(
+            f"What {decision.person_name} was lent has ended, or its giver is no longer a manager here."
+        )
+    return NotAnApprover(f"{decision.person_name} is no longer a manager here.")

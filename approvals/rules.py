@@ -27,6 +27,7 @@ from approvals.objections import (
     OverSum,
     RecipientBlocked,
     Twice,
+    lost,
 )
 from approvals.ruleset import Level, Money, RuleSet
 from approvals.sums import Taken, over_sums, without
@@ -181,7 +182,7 @@ class Facts:
             return NotAnApprover(f"{decision.person_name} signed another digest.")
         way = self._way_of(decision)
         if way is None:
-            return _lost(decision)
+            return lost(decision)
         level = self._level(decision.level)
         if level is not None and not self.belongs(way.principal, level):
             return NotYourLevel(
@@ -283,16 +284,6 @@ class Facts:
             if (way.lent.delegation_id if way.lent else None) == decision.delegation_id:
                 return way
         return None
-
-
-def _lost(decision: Decision) -> NotAnApprover:
-    if not decision.person.is_active:
-        return NotAnApprover(f"The account of {decision.person_name} is disabled.")
-    if decision.delegation_id is not None:
-        return NotAnApprover(
-            f"What {decision.person_name} was lent has ended, or its giver is no longer a manager here."
-        )
-    return NotAnApprover(f"{decision.person_name} is no longer a manager here.")
 
 
 def _not_your_level(seats: Seats) -> NotYourLevel:
