@@ -162,7 +162,7 @@ def _page(
     away: SpanForm | None = None,
     lend: SpanForm | None = None,
 ) -> HttpResponseBase:
-    zone, now, lends = _zone(request), request.now, _lends(whose)
+    now, lends = request.now, _lends(whose)
     given = Delegation.objects.filter(revoked_at__isnull=True, ends_at__gt=now).order_by("starts_at", "pk")
     coming = Absence.objects.filter(person=whose, ended_at__isnull=True, ends_at__gt=now)
     context: dict[str, Any] = {
@@ -173,7 +173,7 @@ def _page(
         "taken": _told(given.filter(taker=whose)),
         "lends": lends,
         "away": away or _unbound(request, whose, lends),
-        "lend": lend or (LendForm(None, giver_id=whose.pk, zone=zone, prefix="lend") if lends else None),
+        "lend": lend or (_fresh(request, whose) if lends else None),
         "refused": str(refused) if refused else "",
         "refused_at": "lend" if refused and lend else "away" if refused else "",
         "people": sorted(m.handle for m in directory().members.values())
@@ -184,6 +184,12 @@ def _page(
     invalid = any(form is not None and form.is_bound and not form.is_valid() for form in (away, lend))
     status = status_of(refused) if refused else 422 if invalid else 200
     return TemplateResponse(request, "approvals/absence.html", context, status=status).render()
+
+
+def _fresh(request: TenantRequest, whose: Person) -> LendForm:
+    """Nothing filled in; `?policy=`, from a slip, is chosen already."""
+    chosen = {"policies": request.GET.getlist("policy")}
+    return LendForm(None, giver_id=whose.pk, zone=_zone(request), prefix="lend", initial=chosen)
 
 
 def _unbound(request: TenantRequest, whose: Person, lends: bool) -> SpanForm:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -192,6 +193,10 @@ def test_the_slip_says_for_whom_one_signs_before_and_after(world: World) -> None
     before = text(client.get(at(world, "approval", proposal)))
     assert f"as {taker.username}, first of 2" in before
     assert "A manager of the group controllers" in before
+    assert f'href="{url(world, "absence")}?policy=test-policy#lend-t"' in before
+    lending = text(client.get(url(world, "absence"), {"policy": "test-policy"}))
+    assert lending.count('value="test-policy"') == 2
+    assert re.search(r'name="lend-policies" value="test-policy"[^>]* checked', lending)
     assert "One manager of the group controllers, after one manager" in before
     decide(world, proposal, world.manager)
     assert f"as {taker.username}, signing for {world.second.username}, second of 2" in text(
