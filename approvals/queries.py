@@ -280,7 +280,7 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         frozen_at=proposal.frozen_at,
         expires_at=proposal.expires_at,
         why_not=reason_not_to(facts, person_id),
-        blocked=facts.blocked,
+        blocked=proposal.blocked_at is not None,
         my_verdict=mine.verdict if mine else "",
         closing=proposal.closing,
         job_state=job.state,

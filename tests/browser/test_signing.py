@@ -198,3 +198,23 @@ def expect_one_effect(served: Served, shown: Shown) -> None:
     (effect,) = served.erp.effects(key=shown.key)
     (request,) = served.erp.requests(key=shown.key)
     assert (request["body"], request["body_sha256"]) == (shown.body, effect["body_sha256"])
+
+
+@pytest.mark.long
+def test_whoever_started_it_reminds_by_key_once_and_reads_when_again(desks: Desks) -> None:
+    """`m` moves to the button and acts not; a second key sends, and the slip says so."""
+    page = desks.of(SUBMITTER)
+    job = submit(page, Change("V-30417", "34000.00"))
+    page.goto(slip_of(page, job))
+    page.keyboard.press("m")
+    button = page.get_by_role("button", name="Remind them")
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".stub")).to_contain_text("Reminded by")
+    expect(button).to_have_attribute("aria-disabled", "true")
+    page.goto(job)
+    expect(page.locator("main")).to_contain_text("Reminded of the decision")
+    page.goto(slip_of(page, job))
+    page.get_by_role("link", name="Withdraw proposal").click()
+    page.get_by_role("button", name="Withdraw proposal").click()
+    expect(page.locator("#slip")).to_contain_text("was withdrawn by its submitter")
