@@ -176,7 +176,7 @@ def _later(facts: Facts, member: Member) -> str:
                 step=number, person=step.person, group=step.group, role=role, may_decide=step.may_decide
             )
         )
-        if isinstance(replace(facts, escalated=steps).way(member.person_id), Way):
+        if step.may_decide and isinstance(replace(facts, escalated=steps).way(member.person_id), Way):
             return f"once it is escalated to {step.to}"
     return ""
 
