@@ -25,11 +25,12 @@ from examples.management.sample import PEOPLE, SLUG
 from examples.simulators.client import BureauControl, ErpControl, IndexControl, ProviderControl
 from tests.browser.pages import sign_in
 from tests.browser.serving import FLAGS, chromium_path, static_files, web_server
+from tests.browser.together import write_rules
 
 LONGEST = 20_000
 """Milliseconds that a page may take to show something: far more than a calm machine needs."""
 
-REFUSED = ("409 (Conflict)", "422 (Unprocessable Content)", "422 (Unprocessable Entity)")
+REFUSED = ("403 (Forbidden)", "409 (Conflict)", "422 (Unprocessable Content)", "422 (Unprocessable Entity)")
 """Chromium writes every answer above 399 to its console, and these are content."""
 
 
@@ -54,7 +55,8 @@ def served(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     chromium_path()
     folder: Path = tmp_path_factory.mktemp("browser")
     password = secrets.token_urlsafe(9)
-    workflows = ",".join([*settings.COUNTERFOIL_WORKFLOWS, "tests.workflows.mending", "tests.console.asking"])
+    ours = ("tests.workflows.mending", "tests.console.asking", "tests.browser.together")
+    workflows = ",".join([*settings.COUNTERFOIL_WORKFLOWS, *ours])
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("COUNTERFOIL_WORKFLOWS", workflows)
         with static_files(folder / "static") as static:
@@ -63,6 +65,7 @@ def served(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> 
         try:
             hashed = MD5PasswordHasher().encode(password, "tests")
             Person.objects.filter(username__in=PEOPLE).update(password=hashed)
+            write_rules(SLUG)
             with web_server(static=static, log=folder / "web.log") as address:
                 yield Served(address, made.erp, made.provider, made.bureau, made.index, password)
         finally:
