@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import lanes, ours, resting, snapshots, whole
+from bench import approvals, lanes, ours, resting, snapshots, whole
 from config import database
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -24,6 +24,9 @@ JOBS = int(os.environ.get("BENCH_JOBS", "600"))
 READY = int(os.environ.get("BENCH_READY", "1000000"))
 CHURN = int(os.environ.get("BENCH_CHURN", "200000"))
 MEMORY = int(os.environ.get("BENCH_MEMORY", "100000"))
+DECISIONS = int(os.environ.get("BENCH_DECISIONS", "1000"))
+WAITING = int(os.environ.get("BENCH_WAITING", "50000"))
+MANAGERS = 100
 FAULT_SECONDS = os.environ.get("BENCH_FAULT_SECONDS", "300")
 PROJECT = Path(__file__).resolve().parent.parent
 PEERS = Path(__file__).parent / "peers"
@@ -78,6 +81,9 @@ def main() -> int:
     calm, held = snapshots.churn(CHURN, held=False), snapshots.churn(CHURN, held=True)
     idle = resting.idle_percent()
     megabytes = resting.memory(MEMORY)
+    pressed = approvals.decisions(MANAGERS, DECISIONS)
+    paced = approvals.decisions(MANAGERS, DECISIONS, every=2.0)
+    pages = approvals.listing(WAITING)
     print(f"\nmedians of {ROUNDS} rounds on {os.cpu_count()} cores")
     for name, values in figures.items():
         low, high = min(values), max(values)
@@ -105,6 +111,18 @@ def main() -> int:
         (
             f"memory of a worker over {MEMORY:,} items, at each fifth",
             " ".join(f"{m:,.0f}" for m in megabytes) + " MB",
+        ),
+        (
+            f"{MANAGERS} managers, {DECISIONS:,} proposals, each presses again at once, p95",
+            f"{pressed.p95:,.0f} ms, {pressed.per_second:,.0f} decisions/s, {pressed.wrong} not decided once",
+        ),
+        (
+            "the same, each presses every two seconds, p95",
+            f"{paced.p95:,.0f} ms, {paced.per_second:,.0f} decisions/s, {paced.wrong} not decided once",
+        ),
+        (
+            f"the page of approvals over {WAITING:,}: for me, everyone, none for me, p95",
+            f"{pages.for_me:,.0f}, {pages.everyone:,.0f} and {pages.nothing_for_me:,.0f} ms",
         ),
     ):
         print(f"  {name:70} {told}")

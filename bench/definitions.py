@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from decimal import Decimal
 
 from pydantic import BaseModel
 
@@ -91,6 +92,33 @@ def change_one_record(ctx: Ctx) -> ProposalDraft:
         body={"limit": "4800.00"},
     )
     return ProposalDraft(title="Change a record", operations=(operation,))
+
+
+class Worth(BaseModel):
+    """What it is about, in EUR."""
+
+    amount: str
+
+
+asked = Workflow("bench-approval", revision="1", input=Worth, title="Approval")
+
+
+@asked.propose(approval="bench")
+def change_for_an_amount(ctx: Ctx, worth: Worth) -> ProposalDraft:
+    operation = OperationDraft(
+        receiver="local",
+        action="update-vendor",
+        record=f"V-{ctx.job_id}",
+        title="Change",
+        body={"limit": worth.amount},
+    )
+    return ProposalDraft(
+        title="Change a record",
+        amount=Decimal(worth.amount),
+        currency="EUR",
+        amount_label="New limit",
+        operations=(operation,),
+    )
 
 
 def propose_nothing(ctx: Ctx) -> ProposalDraft:

@@ -22,7 +22,7 @@ _SPAN = (
 def jobs(count: int, processes: int = 1) -> float:
     """Jobs a second, all submitted before the workers start: from the first attempt to the last confirmation."""
     with installation() as there, local_receiver() as port:
-        _prepare(there, port)
+        prepare(there, port)
         there.submit("bench-whole", {}, count)
         with workers(there, processes=processes, slots=SLOTS):
             there.until(lambda: there.one(_ENDED) == count)
@@ -41,7 +41,8 @@ def local_receiver() -> Iterator[int]:
             process.terminate()
 
 
-def _prepare(there: Installation, port: int) -> None:
+def prepare(there: Installation, port: int) -> None:
+    """A policy that waives approval, and a receiver at this port."""
     from access.models import Membership
     from access.roles import WORKER, Role
     from access.tenancy import acting
