@@ -385,12 +385,12 @@ STEPS = st.lists(
 
 
 @pytest.mark.long
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_whatever_happens_to_people_an_open_proposal_can_be_completed_or_has_a_case(
     transactional_db: None, steps: list[tuple[str, int]]
 ) -> None:
-    world = World.make(levels=[{"name": "line"}, {"group": "controllers"}])
+    world = World.make()
     people = [world.manager, world.second, make_person(world.tenant, Role.MANAGER)]
     group(world, "controllers", people[0], people[1])
     world.policy(levels=[{"name": "line"}, {"group": "controllers"}])
@@ -440,15 +440,15 @@ def _happens(world: World, proposal: Proposal, what: str, person: Person, other:
         hurry(world)
     elif what == "lend":
         lend(world, person, other)
-    elif what == "tighten":
-        limits = [{"person": other.username, "amount": "9000.00", "currency": "EUR"}]
-        world.policy(levels=levels, limits=limits) if other.is_active else None
     elif what == "ease":
         world.policy(levels=levels)
     else:
         try:
             if what == "sign":
                 world.decide(proposal, person)
+            elif what == "tighten":
+                limits = [{"person": other.username, "amount": "9000.00", "currency": "EUR"}]
+                world.policy(levels=levels, limits=limits)
             else:
                 withdraw_approval(
                     tenant_id=tenant.pk, proposal_id=proposal.pk, person_id=person.pk, now=timezone.now()
