@@ -5,13 +5,13 @@ from __future__ import annotations
 from access.models import Membership, Person
 from access.refusals import NotPermitted
 from access.roles import WORKER, Actor, ActorKind, Role
+from access.statements import Values
 from access.tenancy import require_scope
 
 
 def roles_of(person_id: int) -> frozenset[Role]:
     """The roles that an active person holds now in the scope's tenant."""
-    rows = Membership.objects.filter(person_id=person_id, ended_at__isnull=True, person__is_active=True)
-    return frozenset(Role(role) for role in rows.values_list("role", flat=True))
+    return frozenset(Role(role) for (role,) in _ROLES.all(person_id))
 
 
 def require(person_id: int, *roles: Role) -> Actor:
@@ -30,9 +30,17 @@ def _in_first_of(person_id: int, roles: tuple[Role, ...]) -> Actor | None:
     held = roles_of(person_id)
     for role in roles:
         if role in held:
-            name = Person.objects.values_list("username", flat=True).get(pk=person_id)
+            ((name,),) = _NAME.all(person_id)
             return Actor(kind=ActorKind(role.value), name=name, person_id=person_id)
     return None
+
+
+_ROLES = Values(
+    lambda person: Membership.objects.filter(
+        person__pk=person, ended_at__isnull=True, person__is_active=True
+    ).values_list("role")
+)
+_NAME = Values(lambda person: Person.objects.filter(pk=person).values_list("username"))
 
 
 def who_may(*roles: Role) -> str:

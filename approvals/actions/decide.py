@@ -14,6 +14,7 @@ from django.db import IntegrityError
 from access import authority, reentry
 from access.refusals import NotPermitted
 from access.roles import Actor, Role
+from access.statements import insert
 from access.tenancy import acting
 from approvals import sums
 from approvals.actions.asked import (
@@ -158,8 +159,10 @@ def _check(job: Job, facts: Facts, person_id: int, asked: Asked) -> Way:
 
 def _entered(facts: Facts, person_id: int, asked: Asked) -> datetime | None:
     """When the password was entered again. Raises PasswordNeeded where the policy asks for it and it was not."""
+    if asked.verdict is not Verdict.APPROVE or not facts.needs_reentry:
+        return None
     entered = reentry.entered_at(person_id, asked.source.session, asked.source.now)
-    if entered is None and asked.verdict is Verdict.APPROVE and facts.needs_reentry:
+    if entered is None:
         raise PasswordNeeded("The policy asks for your password again before this is approved.")
     return entered
 
@@ -180,22 +183,24 @@ def _who_approved(facts: Facts) -> str:
 
 def _insert(facts: Facts, way: Way, asked: Asked, entered: datetime | None) -> Decision:
     seats = facts.standing.open
-    return Decision.objects.create(
-        tenant_id=facts.proposal.tenant_id,
-        proposal=facts.proposal,
-        person_id=way.person.person_id,
-        person_name=way.person.handle,
-        on_behalf_of_id=way.giver.person_id if way.giver else None,
-        delegation_id=way.lent.delegation_id if way.lent else None,
-        level=seats.number if seats else 0,
-        verdict=asked.verdict.value,
-        digest=asked.digest,
-        reason=asked.reason,
-        fields="\n".join(asked.fields),
-        authenticated_by=asked.source.authenticated_by,
-        authenticated_at=entered,
-        door=asked.source.door,
-        decided_at=asked.source.now,
+    return insert(
+        Decision(
+            tenant_id=facts.proposal.tenant_id,
+            proposal=facts.proposal,
+            person_id=way.person.person_id,
+            person_name=way.person.handle,
+            on_behalf_of_id=way.giver.person_id if way.giver else None,
+            delegation_id=way.lent.delegation_id if way.lent else None,
+            level=seats.number if seats else 0,
+            verdict=asked.verdict.value,
+            digest=asked.digest,
+            reason=asked.reason,
+            fields="\n".join(asked.fields),
+            authenticated_by=asked.source.authenticated_by,
+            authenticated_at=entered,
+            door=asked.source.door,
+            decided_at=asked.source.now,
+        )
     )
 
 
