@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import adapt, errors, pq
 
@@ -36,19 +38,25 @@ class Found:
         return self._rows
 
 
-def can_run(mine: BaseDatabaseWrapper) -> bool:
-    """Whether nothing has to happen around a statement: a transaction to begin, a log or a wrapper that wants to see it."""
+def execute(statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Any:
+    """Run a statement that is written out, prepared; as Django's cursor does, whose errors and wrappers hold here too."""
+    mine = connections[DEFAULT_DB_ALIAS]  # the proxy `connection` looks it up at each attribute
+    mine.ensure_connection()
     if mine.queries_logged or mine.execute_wrappers:
-        return False
-    session = mine.connection
-    return bool(session.autocommit or session.pgconn.transaction_status != pq.TransactionStatus.IDLE)
-
-
-def run(mine: BaseDatabaseWrapper, statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Found:
-    """Run it on this connection, preparing it first where its session has not seen it. Raises Django's errors."""
+        return _through_a_cursor(mine, statement, parameters)
     mine.validate_no_broken_transaction()
     with mine.wrap_database_errors:
         return _kept(mine).run(statement, parameters)
+
+
+def _through_a_cursor(
+    mine: BaseDatabaseWrapper, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
+) -> Any:
+    # Whoever has queries logged wants to read them whole. Otherwise bound at the server, where Django's own binds here.
+    session: Any = psycopg.Cursor(mine.connection)
+    cursor = mine.cursor() if mine.queries_logged else mine.make_cursor(session)
+    cursor.execute(statement, parameters)
+    return cursor
 
 
 class _Session:
@@ -60,6 +68,7 @@ class _Session:
         self._count = 0
 
     def run(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Found:
+        self._begin()
         text, names = _numbered(statement)
         given = parameters if names is None else [parameters[name] for name in names]  # type: ignore[call-overload]
         if statement not in self._seen:
@@ -75,6 +84,16 @@ class _Session:
         rows = adapted.load_rows(0, result.ntuples, tuple) if result.nfields else []
         adapted.set_pgresult(None)
         return Found(rows, result.ntuples if result.nfields else result.command_tuples or 0)
+
+    def _begin(self) -> None:
+        """As psycopg does before the first statement of a transaction."""
+        session = self.session
+        if session.autocommit or session.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+            return
+        if (session.isolation_level, session.read_only, session.deferrable) == (None, None, None):
+            self._checked(session.pgconn.exec_(b"BEGIN"))
+        else:
+            session.execute("SELECT")  # it knows how to say that
 
     def _prepare(self, text: bytes, types: tuple[int, ...]) -> bytes:
         if self._count % MOST_PREPARED == MOST_PREPARED - 1:

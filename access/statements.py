@@ -9,22 +9,23 @@ once, and rows become the same model instances. A tenant's rows still need a sco
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-import psycopg
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import AutoField, Expression, Field, Lookup, Model, QuerySet
 from django.db.models.query import get_related_populators
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
-from access import prepared
+from access.prepared import execute
 from access.tenancy import TenantModel, require_scope
+
+__all__ = ["Select", "Update", "Values", "execute", "insert", "plan_once"]
 
 M = TypeVar("M", bound=Model)
 
@@ -36,22 +37,6 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
     anew for what the tables have become.
     """
     connection.connection.execute("SET plan_cache_mode = force_generic_plan")
-
-
-def execute(statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Any:
-    """Run a statement that is written out, prepared; a cursor as Django's, whose errors and wrappers hold here too."""
-    mine = connections[DEFAULT_DB_ALIAS]  # the proxy `connection` looks it up at each attribute
-    mine.ensure_connection()
-    if prepared.can_run(mine):
-        return prepared.run(mine, statement, parameters)
-    # Whoever has queries logged wants to read them whole. Otherwise bound at the server, where Django's own binds here.
-    cursor = mine.cursor() if mine.queries_logged else mine.make_cursor(_cursor(mine))
-    cursor.execute(statement, parameters)
-    return cursor
-
-
-def _cursor(mine: BaseDatabaseWrapper) -> Any:
-    return psycopg.Cursor(mine.connection)
 
 
 class Select(Generic[M]):

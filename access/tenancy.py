@@ -17,7 +17,10 @@ from typing import Any, ClassVar, TypeVar
 from django.db import connection, models, transaction
 from django.db.models import sql
 
+from access.prepared import execute
+
 _scope: ContextVar[int | None] = ContextVar("tenant_scope", default=None)
+_notes: ContextVar[dict[str, bool] | None] = ContextVar("tenant_notes", default=None)
 
 
 class NoTenantScope(RuntimeError):
@@ -37,6 +40,12 @@ class Rights:
 def current_tenant_id() -> int | None:
     """The tenant of the scope this thread is in, or None."""
     return _scope.get()
+
+
+def notes() -> dict[str, bool]:
+    """What has been found out in this transaction and holds until it ends, because of a lock that it has."""
+    found = _notes.get()
+    return {} if found is None else found
 
 
 @contextmanager
@@ -64,6 +73,7 @@ def acting(tenant_id: int, *, lock_timeout_ms: int = 5000) -> Iterator[None]:
 def _scoped(tenant_id: int, *, outermost: bool, settings: dict[str, str]) -> Iterator[None]:
     """The scope, and settings of the transaction, set in one statement: an action has many transactions."""
     before = _scope.get()
+    notes = _notes.set({} if outermost else _notes.get())
     _set_local({**settings, "app.tenant": str(tenant_id)})
     token = _scope.set(tenant_id)
     try:
@@ -73,12 +83,12 @@ def _scoped(tenant_id: int, *, outermost: bool, settings: dict[str, str]) -> Ite
             _set_local({"app.tenant": "" if before is None else str(before)})
     finally:
         _scope.reset(token)
+        _notes.reset(notes)
 
 
 def _set_local(settings: dict[str, str]) -> None:
     places = ", ".join(["set_config(%s, %s, true)"] * len(settings))
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {places}", [part for pair in settings.items() for part in pair])
+    execute(f"SELECT {places}", [part for pair in settings.items() for part in pair])
 
 
 def require_scope() -> int:

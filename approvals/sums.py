@@ -17,6 +17,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q
 
 from access.models import Tenant
+from access.statements import Values
 from access.tenancy import require_scope
 from approvals.models import Decision, DecisionVoid, Proposal, Reservation, Verdict
 from approvals.objections import OverSum
@@ -48,7 +49,11 @@ class Held:
 
 def tenant_zone() -> ZoneInfo:
     """The time zone of the scope's tenant."""
-    return ZoneInfo(Tenant.objects.values_list("time_zone", flat=True).get(pk=require_scope()))
+    ((zone,),) = _ZONE.all(require_scope())
+    return ZoneInfo(zone)
+
+
+_ZONE = Values(lambda tenant: Tenant.objects.filter(pk=tenant).values_list("time_zone"))
 
 
 def lock_sums(policy_name: str) -> None:

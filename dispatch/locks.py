@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 
 from access.refusals import NotFound
 from access.statements import Select, Values, execute
+from approvals.models import Proposal
 from dispatch.models import Operation, Receiver, Submission
 from workflows.locks import lock_job
 from workflows.models import Job
@@ -76,6 +77,23 @@ def lock_receiver(receiver_id: int) -> Receiver:
     return receiver
 
 
+def lock_proposal_of(operation_id: int) -> Proposal:
+    """An operation's proposal, fresh and locked. The caller holds their job's lock. Raises NoSuchOperation."""
+    proposal = _PROPOSAL_OF.first(operation_id)
+    if proposal is None:
+        raise NoSuchOperation(f"There is no operation {operation_id} here.")
+    return proposal
+
+
+def clock_and_last_submission(operation: Operation) -> tuple[datetime, int]:
+    """The database's time at this moment, and the highest number of a locked operation's submissions, or 0."""
+    text = (
+        "SELECT clock_timestamp(), coalesce(max(number), 0) FROM dispatch_submission WHERE operation_id = %s"
+    )
+    at, number = execute(text, [operation.pk]).fetchone()
+    return at, int(number)
+
+
 def database_clock() -> datetime:
     """The database's time at this moment, not at the transaction's start."""
     at: datetime = execute("SELECT clock_timestamp()", []).fetchone()[0]
@@ -86,6 +104,13 @@ def _submissions() -> QuerySet[Submission]:
     return Submission.objects.select_for_update(no_key=True, of=("self",)).order_by("pk")
 
 
+_PROPOSAL_OF = Select(
+    lambda operation: (
+        Proposal.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("policy", "job")
+        .filter(pk__in=Operation.objects.filter(pk=operation).values("proposed__proposal_id"))
+    )
+)
 _JOB_OF = Values(lambda operation: Operation.objects.filter(pk=operation).values_list("job_id"))
 _ALL = Select(lambda job: _operations().filter(job=job).order_by("pk"))
 _ONE = Select(lambda job, operation: _operations().filter(job=job, pk=operation))

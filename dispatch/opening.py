@@ -16,7 +16,6 @@ from access.roles import Actor, ActorKind
 from access.statements import Values, execute, insert
 from access.tenancy import acting
 from approvals.blocking import key_of
-from approvals.locks import lock_proposal
 from approvals.models import Proposal
 from approvals.standing import (
     CheckResult,
@@ -106,7 +105,7 @@ class Locked:
 def lock_all(job_id: int, operation_id: int) -> Locked:
     """Job → proposal → operation. Raises NoSuchOperation."""
     job = lock_job(job_id)
-    proposal = lock_proposal(_proposal_of(operation_id))
+    proposal = locks.lock_proposal_of(operation_id)
     return Locked(job, proposal, locks.lock_operation(job, operation_id))
 
 
@@ -162,13 +161,12 @@ def _open(
         move(operation, S.SUBMITTED, now, next_step="", next_step_at=None, lookups=0, ordered_by="")
     except IntegrityError as taken:
         raise RecordBusy from taken
-    window, opened_at = contract.timeouts.send_window, locks.database_clock()
-    last = _LAST_NUMBER.first(operation.pk)
+    window, (opened_at, last) = contract.timeouts.send_window, locks.clock_and_last_submission(operation)
     submission = insert(
         Submission(
             tenant_id=claim.tenant_id,
             operation=operation,
-            number=(last[0] if last else 0) + 1,
+            number=last + 1,
             item_id=claim.item_id,
             claim_no=claim.claim_no,
             worker_id=claim.worker_id,
@@ -222,13 +220,6 @@ def _journal_opening(claim: Claim, job: Job, operation: Operation, submission: S
         journal.record(job=job, event=event, actor=actor, evidence=evidence)
 
 
-def _proposal_of(operation_id: int) -> int:
-    found = _PROPOSAL_OF.first(operation_id)
-    if found is None:
-        raise locks.NoSuchOperation(f"There is no operation {operation_id} here.")
-    return int(found[0])
-
-
 def _record_is_busy(operation: Operation) -> bool:
     in_the_way = _IN_THE_WAY.all(operation.receiver_id, operation.account, operation.record)
     return any(other != operation.pk for (other,) in in_the_way)
@@ -244,16 +235,8 @@ def _claim_is_held(claim: Claim) -> bool:
     return held.fetchone() is not None
 
 
-_PROPOSAL_OF = Values(
-    lambda operation: Operation.objects.filter(pk=operation).values_list("proposed__proposal_id")
-)
 _IN_THE_WAY = Values(
     lambda receiver, account, record: Operation.objects.filter(
         receiver=receiver, account=account, record=record, state__in=IN_DOUBT_OR_FLIGHT
     ).values_list("pk")
-)
-_LAST_NUMBER = Values(
-    lambda operation: (
-        Submission.objects.filter(operation=operation).order_by("-number").values_list("number")[:1]
-    )
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from access.roles import Actor
 from access.statements import Select, Update, Values
@@ -75,32 +76,40 @@ def close_submission(
     )
     writing.tell(job, operation, submission, str(sent.get("sent_differs", "")), actor)
     every = _SUBMISSIONS.all(operation.pk)
-    _note_marks(operation, every)
     _keep_evidence(job, operation, submission, reading, actor, now)
-    settle(job=job, operation=operation, actor=actor, now=now, reading=reading, every=every)
+    marks = _marks(operation, every)
+    settle(job=job, operation=operation, actor=actor, now=now, reading=reading, every=every, marks=marks)
 
 
 def settle(
     *, job: Job, operation: Operation, actor: Actor, now: datetime, reading: Reading | None = None,
-    every: Sequence[Submission] | None = None,
+    every: Sequence[Submission] | None = None, marks: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Set the operation to the join of its submissions, plan its next step, and derive the job. `every`: all of them."""
+    """Set the operation to the join of its submissions, plan its next step, and derive the job.
+
+    `every`: all of the submissions; `marks`: columns that follow from their marks, written together with the state.
+    """
+    marks = marks or {}
+    for name, value in marks.items():
+        setattr(operation, name, value)
     submissions = counting(operation, every)
     state = joined(s.outcome for s in submissions)
     if state is S.UNKNOWN:
         step = decide(job, operation, submissions, now, reading)
-        move(operation, state, now, next_step=step.kind.value, next_step_at=step.at, fate_note=step.why[:500])
+        why = step.why[:500]
+        move(operation, state, now, next_step=step.kind.value, next_step_at=step.at, fate_note=why, **marks)
     elif state is S.PREPARED:
-        _prepare_again(operation, submissions, reading, now)
+        _prepare_again(operation, submissions, reading, marks, now)
         if job.cancel_requested_at is not None:
             # The cancel came while this send was being made, and stopped it before its first byte.
             move(operation, S.WITHDRAWN, now, next_step="", next_step_at=None)
     elif state is S.SUBMITTED:
-        _await_confirmation(operation, now)
+        _await_confirmation(operation, marks, now)
     else:
         receipt = next((s.receipt_id for s in submissions if s.receipt_id), "")
         note = reading.fault[:500] if reading else ""
-        move(operation, state, now, next_step="", next_step_at=None, receipt_id=receipt, fate_note=note)
+        ended = {"receipt_id": receipt, "fate_note": note}
+        move(operation, state, now, next_step="", next_step_at=None, **ended, **marks)
     _tell(job, operation, reading, actor)
     if state is S.CONFIRMED:
         ring_next(job, operation)
@@ -145,47 +154,49 @@ def decide(
 
 
 def _prepare_again(
-    operation: Operation, submissions: list[Submission], reading: Reading | None, now: datetime
+    operation: Operation,
+    submissions: list[Submission],
+    reading: Reading | None,
+    marks: Mapping[str, Any],
+    now: datetime,
 ) -> None:
+    note = reading.fault[:500] if reading else ""
     if reading is not None and reading.blocked:
-        move(
-            operation, S.PREPARED, now, next_step="blocked", next_step_at=None, fate_note=reading.fault[:500]
-        )
+        move(operation, S.PREPARED, now, next_step="blocked", next_step_at=None, fate_note=note, **marks)
         return
     failures = sum(s.outcome in DEFINITELY_NOTHING for s in submissions)
     wait = recovery.backoff(failures, share=random.random())  # noqa: S311 - spreads the load, hides nothing
     if reading is not None and reading.retry_after is not None:
         wait = max(timedelta(seconds=reading.retry_after), timedelta(0))
-    note = reading.fault[:500] if reading else ""
-    move(operation, S.PREPARED, now, next_step="send", next_step_at=now + wait, fate_note=note)
+    move(operation, S.PREPARED, now, next_step="send", next_step_at=now + wait, fate_note=note, **marks)
 
 
-def _await_confirmation(operation: Operation, now: datetime) -> None:
+def _await_confirmation(operation: Operation, marks: Mapping[str, Any], now: datetime) -> None:
     contract = Contract.model_validate(operation.contract.terms)
     if contract.lookup is not None:
         at = now + timedelta(seconds=contract.lookup.schedule[0])
-        move(operation, S.SUBMITTED, now, next_step="look up", next_step_at=at)
+        move(operation, S.SUBMITTED, now, next_step="look up", next_step_at=at, **marks)
     elif contract.confirmation == "later":
         at = now + timedelta(seconds=contract.confirmation_within)
-        move(operation, S.SUBMITTED, now, next_step="", next_step_at=at)
+        move(operation, S.SUBMITTED, now, next_step="", next_step_at=at, **marks)
     else:
         note = "it was accepted, but this receiver never says what became of it"
-        move(operation, S.UNKNOWN, now, next_step="", next_step_at=None, fate_note=note)
+        move(operation, S.UNKNOWN, now, next_step="", next_step_at=None, fate_note=note, **marks)
 
 
-def _note_marks(operation: Operation, every: Sequence[Submission]) -> None:
-    """Keep on the operation what follows from its submissions: the first mark, the window, how much of it is used."""
+def _marks(operation: Operation, every: Sequence[Submission]) -> dict[str, Any]:
+    """What an operation keeps of its submissions: the first mark, the window, how much of it is used."""
     marked = [s for s in every if s.may_have_been_sent_at is not None]
     futile = {*DEFINITELY_NOTHING, Outcome.IN_PROGRESS}
     again = [s for s in marked if s.resubmission and s.permit != "order" and s.outcome not in futile]
     first = min((s.may_have_been_sent_at for s in marked if s.may_have_been_sent_at), default=None)
     if first is None:
-        return
-    safe = safe_until(operation, first)
-    plan(
-        operation, NextStep(operation.next_step), operation.next_step_at,
-        first_may_have_been_sent_at=first, resubmit_safe_until=safe, automatic_resubmissions=len(again),
-    )  # fmt: skip
+        return {}
+    return {
+        "first_may_have_been_sent_at": first,
+        "resubmit_safe_until": safe_until(operation, first),
+        "automatic_resubmissions": len(again),
+    }
 
 
 def safe_until(operation: Operation, first: datetime) -> datetime | None:

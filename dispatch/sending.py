@@ -106,6 +106,8 @@ def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now:
             outcomes.close_submission(
                 job=job, operation=operation, submission=submission, reading=reading, seen=seen, actor=actor, now=now
             )  # fmt: skip
+            if operation.state == S.CONFIRMED:
+                return Done()
         elif submission.outcome != reading.outcome.value:
             proofs.keep_late_answer(
                 job=job, operation=operation, submission=submission, reading=reading, actor=actor, now=now
@@ -201,7 +203,7 @@ def _overdue(job: Job, operation: Operation, now: datetime) -> _Todo:
 
 
 def _is_its_turn(job: Job, operation: Operation) -> bool:
-    if operation.proposed.independent:
+    if operation.proposed.independent or operation.ordinal == 1:
         return True
     return not _BEFORE.exist(job.pk, operation.ordinal)
 

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from access.roles import Actor
 from access.statements import Values
+from access.tenancy import notes
 from dispatch.models import Operation
 from outbox.models import Message
 from reconciliation import notifying
@@ -44,6 +45,7 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
     if case is not None:
         keep_evidence(job=job, case=case, summary=question.told, source=question.source, actor=actor, now=now)
         return case
+    notes().pop(_without_cases(job), None)
     terms = terms_of(question.kind)
     case = Case.objects.create(
         tenant_id=job.tenant_id,
@@ -151,6 +153,8 @@ def close_open(
     operation_id: int | None = None,
 ) -> int:
     """Close the job's open cases of some kinds, in the order of their ids; how many there were."""
+    if not has_cases(job):
+        return 0
     ids = [
         case_id
         for case_id, item, operation in _OPEN.all(job.pk, [k.value for k in kinds])
@@ -170,6 +174,25 @@ _OPEN = Values(
         .values_list("pk", "item_id", "operation_id")
     )
 )
+
+
+def has_cases(job: Job) -> bool:
+    """Whether a locked job ever had a case. Nearly none has, and each send asks four times: the answer is kept.
+
+    It holds until the transaction ends: only `open_case` makes one, under the job's lock.
+    """
+    if notes().get(_without_cases(job)):
+        return False
+    found = _ANY.exist(job.pk)
+    notes()[_without_cases(job)] = not found
+    return found
+
+
+def _without_cases(job: Job) -> str:
+    return f"job {job.pk} has no cases"
+
+
+_ANY = Values(lambda job: Case.objects.filter(job=job).values_list("pk")[:1])
 
 
 def storable(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from access.statements import Select
 from access.tenancy import TenantQuerySet
 from approvals.models import Proposal
+from reconciliation.casework import has_cases
 from reconciliation.kinds import KINDS
 from reconciliation.models import Case, CaseKind
 from workflows.models import Job
@@ -27,7 +28,7 @@ def why_not(job: Job) -> str:
 
 def why_not_send(job: Job) -> str:
     """The same of operations of earlier proposals, which were settled as without effect before the latest was made."""
-    return _first(_EARLIER.all(job.pk))
+    return _first(_EARLIER.all(job.pk)) if has_cases(job) else ""
 
 
 def _earlier(job: Any) -> TenantQuerySet[Case]:

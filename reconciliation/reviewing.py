@@ -16,7 +16,7 @@ from dispatch.deriving import current
 from dispatch.models import Operation
 from dispatch.states import NextStep, OperationState
 from reconciliation import words
-from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_case, open_case
+from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_case, has_cases, open_case
 from reconciliation.locks import lock_case
 from reconciliation.models import Case, CaseKind
 from workflows.models import Job
@@ -38,7 +38,7 @@ def review(job: Job, actor: Actor, now: datetime) -> None:
 
     Begins with the cases, which are few: a set of hundreds of operations is reviewed after each of its sends.
     """
-    for case in _OPEN.all(job.pk):
+    for case in _OPEN.all(job.pk) if has_cases(job) else ():
         answer = _answer(job, case)
         if answer is not None:
             resolution, reason = answer

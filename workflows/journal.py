@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 
 from access.roles import Actor
-from access.statements import Update, execute
+from access.statements import execute
 from workflows import chain, hooks, states
 from workflows.models import Job, JournalEntry
 from workflows.states import JobState
@@ -52,12 +52,7 @@ def _write(
     job.version, job.head = sequence, head
     if target:
         job.state = str(target)
-    if target in states.ENDED:
-        job.ended_at = at
-        _SET(job.pk, ended_at=at)
-    elif target and job.ended_at is not None:
-        job.ended_at = None
-        _SET(job.pk, ended_at=None)
+        job.ended_at = at if target in states.ENDED else None
     hooks.run(
         hooks.Happened(
             job=job,
@@ -71,9 +66,6 @@ def _write(
         )
     )
     return int(sequence)
-
-
-_SET = Update(lambda job: Job.objects.filter(pk=job))
 
 
 def part_of(bulk: int) -> dict[str, int]:

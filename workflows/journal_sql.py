@@ -9,9 +9,9 @@ role can insert journal rows (not their id, time or hashes) and read them; it ca
 # ruff: noqa: S608 - the statements are made of names from this code, never of input
 from __future__ import annotations
 
-from workflows.states import ALLOWED
+from workflows.states import ALLOWED, ENDED
 
-MAY_MOVE = "state, version, head"
+MAY_MOVE = "state, version, head, ended_at"
 
 
 def statements() -> str:
@@ -22,6 +22,11 @@ def statements() -> str:
 def allowed_rows() -> str:
     """The table of states.py as SQL rows."""
     return ", ".join(f"('{a}', '{b}', '{c}')" for a, b, c in sorted(ALLOWED))
+
+
+def ended_states() -> str:
+    """The states in which a job has ended, as SQL."""
+    return ", ".join(f"'{state}'" for state in sorted(ENDED))
 
 
 def _advance() -> str:
@@ -59,7 +64,9 @@ BEGIN
     || counterfoil_frame(NEW.to_state) || counterfoil_frame(NEW.actor_kind) || int8send(NEW.actor_id)
     || counterfoil_frame(NEW.actor_name) || counterfoil_frame(NEW.evidence));
   UPDATE workflows_job SET state = CASE WHEN moves THEN NEW.to_state ELSE state END,
-    version = NEW.sequence, head = NEW.hash WHERE id = NEW.job_id AND tenant_id = NEW.tenant_id;
+    version = NEW.sequence, head = NEW.hash,
+    ended_at = CASE WHEN NOT moves THEN ended_at WHEN NEW.to_state IN ({ended_states()}) THEN NEW.at END
+    WHERE id = NEW.job_id AND tenant_id = NEW.tenant_id;
   RETURN NEW;
 END $$;
 ALTER FUNCTION workflows_journal_advance() OWNER TO counterfoil_journal;

@@ -59,16 +59,10 @@ def ring_all(
     assert connection.in_atomic_block
     if not keys:
         return
-    execute(
-        "INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)"
-        " VALUES (%s, %s, %s, %s, %s, 0, now(), '') ON CONFLICT (job_id, name) DO NOTHING",
-        [job.tenant_id, job.pk, machine, MACHINE_ORDINAL, StageKind.MACHINE.value],
-    )
     lane = lane_of(job.tenant_id, limit) if limit and _is_set(limit) else None
     execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
-                    "lane": lane, "limit": MACHINE_ATTEMPTS, "timed": machine in timekeepers})  # fmt: skip
-    if at is None:
-        execute("NOTIFY counterfoil_work", [])
+                    "lane": lane, "limit": MACHINE_ATTEMPTS, "timed": machine in timekeepers,
+                    "ordinal": MACHINE_ORDINAL, "kind": StageKind.MACHINE.value})  # fmt: skip
 
 
 def _is_set(limit: str) -> bool:
@@ -85,6 +79,13 @@ def _numbers() -> dict[str, int]:
 
 
 _RING = """
+WITH made AS (
+  INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)
+  SELECT tenant_id, id, %(machine)s::text, %(ordinal)s::int, %(kind)s::text, 0, now(), '' FROM workflows_job
+  WHERE id = %(job)s ON CONFLICT (job_id, name) DO NOTHING RETURNING id),
+s AS (
+  SELECT id FROM made
+  UNION ALL SELECT id FROM workflows_stage WHERE job_id = %(job)s AND name = %(machine)s::text)
 INSERT INTO workflows_workitem (tenant_id, job_id, stage_id, key, ordinal, lane_id, limited, rank, state, attempts,
   attempts_limit, claim_no, next_attempt_at)
 SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL OR %(timed)s THEN l.id ELSE -l.id END, l.name <> '',
@@ -95,7 +96,7 @@ SELECT j.tenant_id, j.id, s.id, k.key, 0, CASE WHEN j.held_at IS NULL OR %(timed
   END, 0) + k.place - 1,
   CASE WHEN %(at)s::timestamptz IS NULL THEN %(ready)s ELSE %(backing_off)s END, 0, %(limit)s, 0, %(at)s
 FROM workflows_job j
-JOIN workflows_stage s ON s.job_id = j.id AND s.name = %(machine)s
+CROSS JOIN s
 JOIN workflows_lane l ON l.tenant_id = j.tenant_id
   AND CASE WHEN %(lane)s::bigint IS NULL THEN l.name = '' AND l.revision_id IS NULL ELSE l.id = %(lane)s::bigint END
 CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k(key, place)
@@ -108,4 +109,6 @@ ON CONFLICT (job_id, stage_id, key) DO UPDATE SET
   attempts = CASE WHEN workflows_workitem.state = %(running)s THEN workflows_workitem.attempts ELSE 0 END,
   deaths = least(workflows_workitem.deaths, 1),
   reported_at = NULL
+RETURNING CASE WHEN %(at)s::timestamptz IS NULL THEN pg_notify('counterfoil_work', '')::text END
 """
+"""The stage is made with its first item. The server tells a transaction's equal notices once."""

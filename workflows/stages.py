@@ -110,9 +110,7 @@ def _insert_items(
             "succeeded": ItemState.SUCCEEDED.number,
         },
     )
-    total = int(inserted.fetchone()[0])
-    execute("NOTIFY counterfoil_work", [])
-    return total
+    return int(inserted.fetchone()[0])
 
 
 _LANE = Values(
@@ -162,5 +160,5 @@ made AS (
 inputs AS (
   INSERT INTO workflows_iteminput (tenant_id, item_id, version, value)
   SELECT %(tenant)s, made.id, 1, e.value FROM made JOIN e USING (key) WHERE e.value IS NOT NULL)
-SELECT count(*) FROM made
+SELECT count(*), pg_notify('counterfoil_work', '') FROM made
 """

@@ -37,7 +37,9 @@ def advance_job(*, tenant_id: int, job_id: int, now: datetime) -> bool:
             needs.close(job=job, stage=stage, now=now)
             opened = _follow(job=job, stage=stage, now=now)
             moved = True
-            if opened is not None and opened.total:
+            if job.state not in (JobState.RECEIVED, JobState.VALIDATED) or (
+                opened is not None and opened.total
+            ):
                 break
         return moved
 
