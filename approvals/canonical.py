@@ -36,7 +36,9 @@ def parse(text: str) -> Any:
 def write(value: Any) -> str:
     """The one canonical text of a value (RFC 8785), or NotCanonical."""
     check(value)
-    return rfc8785.dumps(value).decode()
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    # What Python writes of ASCII is RFC 8785's form already, in a fifth of the time; of other texts it sorts keys otherwise.
+    return text if text.isascii() else rfc8785.dumps(value).decode()
 
 
 def sha256(data: str | bytes) -> str:
@@ -46,6 +48,8 @@ def sha256(data: str | bytes) -> str:
 
 def check(value: Any, path: str = "", depth: int = 0) -> None:
     """Raise NotCanonical unless the value is made of texts, safe integers, booleans, nulls, lists and objects."""
+    if depth < DEEPEST and _is_plain(value):
+        return
     where = path.lstrip(".") or "the document"
     if depth > DEEPEST:
         raise NotCanonical(f"{where} is nested deeper than {DEEPEST} levels.")
@@ -60,13 +64,23 @@ def check(value: Any, path: str = "", depth: int = 0) -> None:
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise NotCanonical(f"{where} has a key that is not text.")
-            _check_text(key, f"a key of {where}")
-            check(inner, f"{path}.{key}", depth + 1)
+            if not _is_plain(key):
+                _check_text(key, f"a key of {where}")
+            if depth >= DEEPEST or not _is_plain(inner):
+                check(inner, f"{path}.{key}", depth + 1)
     elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         for index, inner in enumerate(value):
             check(inner, f"{path}[{index}]", depth + 1)
     else:
         raise NotCanonical(f"{where} is a {type(value).__name__}; write numbers with decimals as text.")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is what nearly everything is: a text in ASCII, a small integer, a boolean or null. Quick to see."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() and "\x00" not in value
+    return value is None or kind is bool or (kind is int and -LARGEST_INTEGER <= value <= LARGEST_INTEGER)
 
 
 def _check_text(text: str, where: str) -> None:

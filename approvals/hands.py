@@ -17,8 +17,10 @@ _EVENTS = {"item.corrected": "corrected", "item.skipped": "left out", "question.
 def hands_on(job: Job) -> dict[str, Any]:
     """How many corrections, items left out and answers there were, and the latest of them by name. Two queries."""
     latest = _LATEST.all(job.pk)
+    if not latest:
+        return {"count": 0, "latest": []}
     entries = JournalEntry.objects.filter(job=job, event__in=_EVENTS)
-    return {"count": entries.count() if latest else 0, "latest": [_hand(entry) for entry in latest]}
+    return {"count": entries.count(), "latest": [_hand(entry) for entry in latest]}
 
 
 def _hand(entry: JournalEntry) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def ring_all(
     if not keys:
         return
     lane = lane_of(job.tenant_id, limit) if limit and _is_set(limit) else None
-    execute(_RING, {**_numbers(), "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
+    execute(_RING, {**_NUMBERS, "job": job.pk, "machine": machine, "keys": list(keys), "at": at,
                     "lane": lane, "limit": MACHINE_ATTEMPTS, "timed": machine in timekeepers,
                     "ordinal": MACHINE_ORDINAL, "kind": StageKind.MACHINE.value})  # fmt: skip
 
@@ -74,10 +74,7 @@ def _is_set(limit: str) -> bool:
     return bool(found.fetchone()[0])
 
 
-def _numbers() -> dict[str, int]:
-    return {s.value.lower(): s.number for s in ItemState}
-
-
+_NUMBERS = {s.value.lower(): s.number for s in ItemState}
 _RING = """
 WITH made AS (
   INSERT INTO workflows_stage (tenant_id, job_id, name, ordinal, kind, total, opened_at, digest)

@@ -23,9 +23,9 @@ KEYS_NAMED = 50
 
 def is_met(*, job: Job, stage: Stage, now: datetime) -> bool:
     """Whether an open stage may close. Notes when a need for some of its items was first met."""
-    mine = WorkItem.objects.filter(job=job, stage=stage)
     if stage.need is None:
         return not _UNFINISHED.exist(job.pk, stage.pk)
+    mine = WorkItem.objects.filter(job=job, stage=stage)
     if mine.filter(state=ItemState.SUCCEEDED.number).count() < stage.need:
         return False
     if stage.met_at is None:

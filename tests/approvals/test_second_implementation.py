@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from access.tenancy import reading
@@ -64,6 +64,7 @@ def node() -> Iterator[Node]:
 
 @settings(max_examples=150, deadline=None)
 @given(VALUES)
+@example({chr(code): [chr(code), code] for code in range(1, 128)})
 def test_another_language_writes_the_same_bytes_whatever_order_and_spelling_they_came_in(
     node: Node, value: Any
 ) -> None:
