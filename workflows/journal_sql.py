@@ -2,8 +2,9 @@
 
 Only `counterfoil_journal`, a role that nobody logs in as, may update a job's state, version and head; it owns the
 SECURITY DEFINER function below, which runs before a journal row is inserted: it locks the job, compares sequence and
-state, looks the transition up in the table of `states.py`, dates and chains the row, and moves the job. The app's
-role can insert journal rows (not their id, time or hashes) and read them; it can do nothing else to either.
+state, looks the transition up in the table of `states.py`, dates and chains the row, moves the job, and writes when it
+has ended. The app's role can insert journal rows (not their id, time or hashes) and read them; it can do nothing else to
+either.
 """
 
 # ruff: noqa: S608 - the statements are made of names from this code, never of input
