@@ -64,6 +64,8 @@ def _stopped(s: Situation, doubt: Doubt) -> str:
         return f"{job.held_by} holds {job.label}."
     if operation.receiver.paused_at is not None:
         return f"{operation.receiver.title} is paused."
+    if doubt.hard_policy:
+        return doubt.hard_policy
     if not doubt.same_bytes:
         return "The bytes are not the ones that were approved and sent before."
     return ""

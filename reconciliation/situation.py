@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from access.revocation import revocation_of
 from access.roles import Role
 from approvals import canonical, document
+from approvals.blocking import block_of, said_of
 from approvals.models import Proposal
 from dispatch.classification import Outcome
 from dispatch.contracts import Contract
@@ -44,6 +46,8 @@ class Doubt:
     observations: tuple[Observation, ...]
     safe_until: datetime | None
     sender_lives: bool
+    hard_policy: str
+    """Why nothing may be sent for its recipient or its organisation, or ""."""
 
     @property
     def amount(self) -> Decimal | None:
@@ -188,7 +192,15 @@ def _doubt(operation: Operation) -> Doubt:
         observations=tuple(Observation.objects.filter(operation=operation).order_by("seen_at", "pk")),
         safe_until=safe_until(operation, first) if first is not None else None,
         sender_lives=any(may_still_send(s) for s in submissions),
+        hard_policy=_hard_policy(proposal),
     )
+
+
+def _hard_policy(proposal: Proposal) -> str:
+    if (revoked := revocation_of(proposal.tenant_id)) is not None:
+        return f"The organisation is revoked: {revoked.reason}"
+    block = block_of(proposal.recipient)
+    return "" if block is None else said_of(block)
 
 
 def frozen_operation(proposal: Proposal, ordinal: int) -> dict[str, Any]:

@@ -27,7 +27,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 AREAS = {
     MANAGER: ("approvals/", "absence/"),
     OPERATOR: ("cases/",),
-    ADMIN: ("jobs/", "receivers/", "health/", "policies/", "groups/", "absence/", "notifications/"),
+    ADMIN: (
+        "jobs/",
+        "receivers/",
+        "health/",
+        "policies/",
+        "groups/",
+        "absence/",
+        "notifications/",
+        "approvals/blocks/",
+    ),
     SUBMITTER: ("submit/",),
     AUDITOR: ("cost/", "policies/"),
 }

@@ -7,8 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from access.actions.tenants import revoke_tenant
 from access.refusals import NotPermitted
 from access.tenancy import reading
+from approvals.actions.block import block_recipient
 from dispatch.models import Submission
 from reconciliation.actions.outcomes import accept_conflict, confirm_not_applied, look_up, resubmit_same_key
 from reconciliation.actions.receipts import DoesNotMatch, confirm_with_receipt
@@ -228,6 +230,25 @@ def test_the_same_key_inside_its_window_needs_one_person(erp: FaultServer) -> No
     desk.run(job)
     assert desk.sending.job_state(job) == "CONFIRMED"
     assert erp.received[0] == erp.received[1]
+
+
+@pytest.mark.parametrize("policy", ["recipient", "organisation"])
+def test_the_same_key_is_not_sent_again_against_hard_policy(erp: FaultServer, policy: str) -> None:
+    desk = keyed(erp)
+    job, case = desk.unknown()
+    case = desk.once_allowed(case, VerbName.RESUBMIT)
+    if policy == "organisation":
+        revoke_tenant(tenant_id=desk.tenant_id, reason="the contract ended", now=now())
+    else:
+        block_recipient(
+            tenant_id=desk.tenant_id, recipient=desk.world.proposal(job).recipient, reason="the contract ended",
+            person_id=desk.sending.admin.pk, now=now(),
+        )  # fmt: skip
+    before = desk.snapshot(job)
+    with pytest.raises(NotAllowedNow, match="the contract ended"):
+        desk.act(resubmit_same_key, case, reason="their incident is over")
+    assert desk.snapshot(job) == before
+    assert desk.verb(case, VerbName.LOOK_UP).why_not.endswith("offers no look-up.")
 
 
 def test_the_same_key_is_refused_once_the_window_has_passed(erp: FaultServer) -> None:
