@@ -164,8 +164,8 @@ class Desk:
         return action(tenant_id=self.tenant_id, case_id=case.pk, person_id=(person or self.anna).pk, **values)
 
     def answer(self, action: Callable[..., Any], case: Case, person: Person, **more: Any) -> Any:
-        """Second, decline or withdraw the open request of a case."""
-        (request,) = [r for r in self.requests(case) if r.closed_at is None]
+        """Second, decline or withdraw the latest request of a case, which somebody may have closed meanwhile."""
+        request = self.requests(case)[-1]
         values = {"version": case.version, "now": timezone.now(), **more}
         return action(tenant_id=self.tenant_id, request_id=request.pk, person_id=person.pk, **values)
 
