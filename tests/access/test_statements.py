@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from access.models import Membership, Tenant
+from access.prepared import MOST_PREPARED
 from access.roles import Role
 from access.statements import Select, Update, Values, execute, insert
 from access.tenancy import NoTenantScope, acting, reading
@@ -125,3 +127,27 @@ def test_a_constraint_speaks_as_it_does_to_the_orm(tenant: Tenant) -> None:
     twice.pk = None
     with pytest.raises(IntegrityError, match="one_receiver_a_name"), acting(tenant.pk):
         insert(twice)
+
+
+def test_a_statement_takes_its_parameters_by_place_or_by_name(tenant: Tenant) -> None:
+    with reading(tenant.pk):
+        by_place = execute("SELECT %s::text || '%%' || %s::text", ["x", "y"])
+        by_name = execute("SELECT %(b)s::text || '%%' || %(a)s::text || %(b)s::text", {"a": "x", "b": "y"})
+        assert (by_place.fetchall(), by_name.fetchone(), by_name.fetchone()) == ([("x%y",)], ("y%xy",), None)
+
+
+def test_a_session_keeps_so_many_statements_and_no_more(tenant: Tenant) -> None:
+    with reading(tenant.pk):
+        for number in range(MOST_PREPARED + 5):
+            assert execute(f"SELECT %s::bigint AS n_{number}", [2**40 + number]).fetchone() == (
+                2**40 + number,
+            )
+        ((kept,),) = execute("SELECT count(*) FROM pg_prepared_statements", []).fetchall()
+        assert 0 < kept <= MOST_PREPARED
+        assert execute("SELECT %s::bigint AS n_0", [2**40]).fetchone() == (2**40,)
+
+
+def test_whoever_has_queries_logged_reads_it(tenant: Tenant) -> None:
+    with CaptureQueriesContext(connection) as told, reading(tenant.pk):
+        assert HOLDERS.first("submitter") is None
+    assert sum("access_membership" in query["sql"] for query in told.captured_queries) == 1
