@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from approvals import queries
 from approvals.bulk.looking import unfinished_of
+from approvals.moment import Moment
 from approvals.queries import AwaitingRow, Counts, Page, Which
 
 PAGE = 50
@@ -116,7 +117,9 @@ def inbox(
     place: Place, *, person_id: int, now: datetime, open_id: int = 0, may_choose: bool = False
 ) -> Inbox:
     """One page of one tab for a person. Needs a tenant's scope."""
-    moment = queries.Moment()
+    moment = Moment()
+    if place.which is not Which.FOR_ME:
+        queries.look_ahead(person_id, now, moment)
     page = queries.awaiting(
         person_id=person_id, which=place.which, now=now, after=place.after, limit=PAGE, moment=moment
     )

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from functools import cached_property
-from zoneinfo import ZoneInfo
 
-from django.db.models import Q, QuerySet
+from django.db.models import IntegerField, Q, QuerySet, Subquery
 
-from access.directory import Directory, directory
 from access.models import Tenant
 from access.tenancy import require_scope
-from approvals.facts import current_rules, facts_for, facts_of
-from approvals.hints import perhaps_for, policies_of_what_waits
-from approvals.models import Decision, Policy, Proposal
+from approvals.facts import facts_of
+from approvals.hints import perhaps_for
+from approvals.models import Decision, Proposal
+from approvals.moment import Moment
 from approvals.rules import Facts
-from approvals.ruleset import RuleSet
 from workflows import registry
 from workflows.models import Job
 
@@ -91,24 +88,6 @@ class Counts:
     counted: bool = True
 
 
-class Moment:
-    """What all rows are judged by, read when it is first asked for and then kept: for one page and its figures."""
-
-    @cached_property
-    def people(self) -> Directory:
-        return directory()
-
-    @cached_property
-    def policies(self) -> list[Policy]:
-        """The revisions that something waits under."""
-        return policies_of_what_waits()
-
-    @cached_property
-    def current(self) -> dict[str, RuleSet]:
-        """What is in force under their names."""
-        return current_rules({policy.name for policy in self.policies})
-
-
 def awaiting(
     *,
     person_id: int,
@@ -122,25 +101,38 @@ def awaiting(
     which, moment = Which(which), moment or Moment()
     if which is Which.FOR_ME:
         return _for_me(person_id, now, after, limit, moment)
-    query = _after(_tab(which, person_id, now), after).order_by("expires_at", "pk")
-    return _cut(_rows(list(query[: limit + 1]), person_id, moment, waiting=which is Which.EVERYONE), limit)
+    query = _after(_tab(which, person_id, now, moment), after).order_by("expires_at", "pk")
+    return _cut(_rows(list(query[: limit + 1]), person_id, moment), limit)
+
+
+def look_ahead(person_id: int, now: datetime, moment: Moment) -> None:
+    """Fetch what the figure of For me is told by, so that it is judged together with the page of another tab."""
+    query = _perhaps_for_me(person_id, now, moment)
+    moment.ahead = [] if query is None else _fetched(query, COUNTED_UP_TO + 1)
 
 
 def _for_me(person_id: int, now: datetime, after: str, limit: int, moment: Moment) -> Page:
     """What the person can approve: the database leaves out what is surely not for them, the rules are asked of the rest."""
-    perhaps = perhaps_for(person_id, moment.people, moment.policies, moment.current)
-    if perhaps is None:
+    query = _perhaps_for_me(person_id, now, moment)
+    if query is None:
         return Page([], "")
-    query = _tab(Which.FOR_ME, person_id, now).filter(perhaps).order_by("expires_at", "pk")
     found: list[AwaitingRow] = []
     # A second look is longer: hints leave out most of what is for others, so whoever needs one has much before them.
     for size in (max(limit + 1, min(10 * limit, COUNTED_UP_TO)), LOOKED_AT_THEN):
-        batch = _fetched(_after(query, after), size)
+        ahead = moment.ahead if not after and size == COUNTED_UP_TO + 1 else None
+        batch = _fetched(_after(query, after), size) if ahead is None else ahead
         found += [row for row in _rows(batch, person_id, moment) if not row.why_not]
         if len(batch) < size or len(found) > limit:
             return _cut(found, limit, counted=len(batch) < size)
         after = cursor_of(batch[-1].expires_at, batch[-1].pk)
     return Page(found, after, len(found), counted=False, unfinished=True)
+
+
+def _perhaps_for_me(person_id: int, now: datetime, moment: Moment) -> QuerySet[Proposal] | None:
+    perhaps = perhaps_for(person_id, moment.people, moment.policies, moment.current)
+    if perhaps is None:
+        return None
+    return _tab(Which.FOR_ME, person_id, now, moment).filter(perhaps).order_by("expires_at", "pk")
 
 
 def _fetched(query: QuerySet[Proposal], size: int) -> list[Proposal]:
@@ -165,19 +157,32 @@ def counts(
     moment: Moment | None = None,
 ) -> Counts:
     """The figures on the tabs; `known` are those that a page in hand has told already, For me as far as it `counted`."""
-    figures = dict(known or {})
+    figures, moment = dict(known or {}), moment or Moment()
     if Which.FOR_ME not in figures:
-        mine = _for_me(person_id, now, "", COUNTED_UP_TO, moment or Moment())
+        mine = _for_me(person_id, now, "", COUNTED_UP_TO, moment)
         figures[Which.FOR_ME], counted = mine.found, mine.counted
-    for which in (Which.EVERYONE, Which.SIGNED_TODAY):
-        if which not in figures:
-            figures[which] = _tab(which, person_id, now)[:COUNTED_UP_TO].count()
+    unknown = [which for which in (Which.EVERYONE, Which.SIGNED_TODAY) if which not in figures]
+    figures |= _counted({which: _tab(which, person_id, now, moment) for which in unknown})
     return Counts(
         for_me=figures[Which.FOR_ME],
         everyone=figures[Which.EVERYONE],
         signed_today=figures[Which.SIGNED_TODAY],
         counted=counted or figures[Which.FOR_ME] >= COUNTED_UP_TO,
     )
+
+
+class _Count(Subquery):
+    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
+    output_field = IntegerField()
+
+
+def _counted(tabs: Mapping[Which, QuerySet[Proposal]]) -> dict[Which, int]:
+    """How many stand in each, up to 100, in one query."""
+    if not tabs:
+        return {}
+    figures = [_Count(rows.order_by().values("pk")[:COUNTED_UP_TO]) for rows in tabs.values()]
+    (found,) = Tenant.objects.filter(pk=require_scope()).values_list(*figures)
+    return dict(zip(tabs, found, strict=True))
 
 
 def why_not(person_id: int, proposal: Proposal) -> str:
@@ -191,10 +196,10 @@ def proposals_of(job_id: int) -> list[Proposal]:
     return list(query.order_by("-number"))
 
 
-def _tab(which: Which, person_id: int, now: datetime) -> QuerySet[Proposal]:
+def _tab(which: Which, person_id: int, now: datetime, moment: Moment) -> QuerySet[Proposal]:
     query = _all_of()
     if which is Which.SIGNED_TODAY:
-        mine = Decision.objects.filter(person_id=person_id, decided_at__gte=_midnight(now))
+        mine = Decision.objects.filter(person_id=person_id, decided_at__gte=moment.midnight(now))
         return query.filter(pk__in=mine.values("proposal_id"))
     query = query.filter(closed_at__isnull=True, approved_at__isnull=True)
     return query.filter(expires_at__gt=now) if which is Which.FOR_ME else query
@@ -202,11 +207,6 @@ def _tab(which: Which, person_id: int, now: datetime) -> QuerySet[Proposal]:
 
 def _all_of() -> QuerySet[Proposal]:
     return Proposal.objects.select_related("policy", "job", "initiator").defer("document", "job__input")
-
-
-def _midnight(now: datetime) -> datetime:
-    zone = ZoneInfo(Tenant.objects.values_list("time_zone", flat=True).get(pk=require_scope()))
-    return now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def cursor_of(expires_at: datetime, pk: int) -> str:
@@ -237,14 +237,11 @@ def _place(after: str) -> tuple[datetime, int] | None:
         return None
 
 
-def _rows(
-    proposals: Sequence[Proposal], person_id: int, moment: Moment, *, waiting: bool = True
-) -> list[AwaitingRow]:
+def _rows(proposals: Sequence[Proposal], person_id: int, moment: Moment) -> list[AwaitingRow]:
     """Lines for a batch, in a number of queries that does not depend on its size."""
     if not proposals:
         return []
-    current = moment.current if waiting else None
-    facts = facts_for(proposals, people=moment.people, current=current)
+    facts = moment.facts(proposals)
     return [_row(proposal, facts[proposal.pk], person_id) for proposal in proposals]
 
 
