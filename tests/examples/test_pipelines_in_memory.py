@@ -58,7 +58,7 @@ def test_a_record_that_moved_on_voids_the_approval() -> None:
     receiver.records.update({path: {**RECORD, "version": 42} for path in receiver.records})
     run.approve()
     assert run.state is JobState.VALIDATED
-    assert run.why.endswith("is at version 42; version 41 was approved.")
+    assert run.why.endswith("is at version 42 now; version 41 was approved.")
 
 
 def test_a_busy_model_is_asked_again() -> None:
