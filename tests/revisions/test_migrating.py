@@ -297,12 +297,12 @@ def test_what_does_not_fit_the_new_types_is_told_item_by_item(
     before = everything(job)
     fates, problems, _ = preview(job, "2.1")
     assert problems == [
-        "The input: language: Field required.",
-        "Compose: item 1: body: Field required; item 2: body: Field required; item 3: body: Field required;"
+        "The input: language: is missing; give it.",
+        "Compose: item 1: body: is missing; give it; item 2: body: is missing; give it; item 3: body: is missing; give it;"
         " and 2 more. Convert it in the migration, or let the step run again.",
     ]
     assert fates[-2:] == [("bind", "set aside", 1, 0), ("propose", "set aside", 1, 0)]
-    with pytest.raises(CannotMigrate, match="The input: language: Field required"):
+    with pytest.raises(CannotMigrate, match="The input: language: is missing; give it"):
         migrate(job, operator, to="2.1")
     assert everything(job) == before
 
