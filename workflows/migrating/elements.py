@@ -18,6 +18,7 @@ from workflows.authoring.steps import Step
 from workflows.migrating.results import Unfit
 from workflows.models import ItemInput, Stage, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
+from workflows.wording import problems_in
 
 LEFT = [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)]
 
@@ -72,9 +73,8 @@ def check(step: Step, element: Element) -> None:
     try:
         adapter.validate_json(element.value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(p) for p in first["loc"]) or "the whole"
-        raise Unfit(f"what item {element.key} works on: {place}: {first['msg']}") from error
+        where, said = next(problems_in(error))
+        raise Unfit(f"what item {element.key} works on: {where or 'the whole'}: {said}") from error
 
 
 def _left(stage: Stage) -> Iterator[WorkItem]:

@@ -18,6 +18,7 @@ from workflows.engine.outcomes import NotStorable, encode
 from workflows.kinds import StageKind
 from workflows.models import Stage
 from workflows.states import ItemState
+from workflows.wording import problems_in
 
 FETCHED = 500
 NAMED = 3
@@ -79,10 +80,8 @@ def fitted(definition: Workflow, step: Step, saved: Saved, convert: Convert | No
             text, digest = encode(step.output, _as_json(step, convert, saved.output))
         keys.check(definition, step, text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise Unfit(
-            f"{place}{'.'.join(str(p) for p in first['loc']) or 'the whole'}: {first['msg']}"
-        ) from error
+        where, said = next(problems_in(error))
+        raise Unfit(f"{place}{where or 'the whole'}: {said}") from error
     except Unfit as unfit:
         raise Unfit(f"{place}{unfit}") from unfit
     except (NotStorable, keys.UnusableKeys) as error:
