@@ -124,8 +124,8 @@ def test_what_came_back_below_a_mark_is_found_from_the_start(
     claims.connection.execute("UPDATE workflows_workitem SET state = 0 WHERE id = %s", [waiting[2]])
     assert waiting[2] not in [c.item_id for c in claims.take(4, from_start=False)]
     assert claims.take(1, from_start=True)[0].item_id == waiting[2]
-    # The mark has gone back with it, and goes on from there over what is left.
-    assert [c.item_id for c in claims.take(20, from_start=False)] == waiting[12:]
+    # The mark has gone back with it, and goes on from there over what is left. A claim's own rows have no order.
+    assert sorted(c.item_id for c in claims.take(20, from_start=False)) == waiting[12:]
 
 
 def test_marks_are_used_only_while_the_start_is_dear_and_never_for_long() -> None:
