@@ -23,7 +23,6 @@ class ApprovalsConfig(AppConfig):
         hooks.on_event("outcome.contradicted", waiting.applied_after_all)
         hooks.explains_waiting(50, waiting.why_it_waits)
         notifying.declare()
-        hooks.on_event("approval.asked", notifying.asked)
         for event in notifying.DECIDED:
             hooks.on_event(event, notifying.decided)
         machines.register(freezing.EXPIRE_MACHINE, expire, keeps_time=True)

@@ -93,7 +93,7 @@ def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
     )
     machines.ring(job=job, machine=EXPIRE_MACHINE, key=str(proposal.pk), at=proposal.expires_at)
     schedule.ring(job, proposal)
-    note_approvers(job, proposal)
+    note_approvers(job, proposal, opened=True)
 
 
 def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:

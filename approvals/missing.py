@@ -7,10 +7,12 @@ comes through `looking.py`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, time
 
 from access.roles import WORKER
 from access.tenancy import require_scope
+from approvals import notifying
 from approvals.facts import facts_of
 from approvals.locks import database_clock
 from approvals.models import LookAgain, Proposal
@@ -24,11 +26,19 @@ from workflows.models import Job
 from workflows.states import JobState
 
 
-def note_approvers(job: Job, proposal: Proposal, facts: Facts | None = None) -> None:
+def note_approvers(
+    job: Job,
+    proposal: Proposal,
+    facts: Facts | None = None,
+    *,
+    opened: bool = False,
+    told: Collection[int] = (),
+) -> None:
     """Journal it where an open proposal has come to lack approvers, or lacks them no more. Job and proposal are locked.
 
     A proposal that is decided, closed or past its expiry lacks nobody. A repeat changes nothing. `facts`: those that
-    the caller has read since it wrote.
+    the caller has read since it wrote. `opened`: a level may have opened, so that those who could sign it are asked; so
+    they are where it lacks nobody any more. `told`: who has just been told, and is not asked as well.
     """
     now = database_clock()
     if not _awaits(job, proposal, now):
@@ -36,8 +46,14 @@ def note_approvers(job: Job, proposal: Proposal, facts: Facts | None = None) -> 
     facts = facts or facts_of(proposal)
     if facts.blocked_by_sums:
         look_at_midnight(proposal.policy.name, now)
-    if facts.blocked == (proposal.blocked_at is not None):
-        return
+    found = not facts.blocked and proposal.blocked_at is not None
+    if facts.blocked != (proposal.blocked_at is not None):
+        _journal(job, proposal, facts, now)
+    if opened or found:
+        notifying.asked(job, proposal, facts, now, but_not=told)
+
+
+def _journal(job: Job, proposal: Proposal, facts: Facts, now: datetime) -> None:
     proposal.blocked_at = now if facts.blocked else None
     Proposal.objects.filter(pk=proposal.pk).update(blocked_at=proposal.blocked_at)
     evidence: dict[str, object] = {"proposal": proposal.pk, "quorum": facts.quorum, "missing": facts.missing}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.conf import settings
 
-from access.roles import Role
 from approvals.models import Proposal
+from approvals.rules import Facts
 from approvals.wording import until
 from outbox import events
 from outbox.writing import Notice, write
 from workflows.hooks import Happened
-from workflows.models import Job
+from workflows.models import Job, JournalEntry
+from workflows.states import JobState
 
 DECIDED = {
     "proposal.approved": ("was approved", "a proposal has all its approvals"),
@@ -33,14 +34,28 @@ def declare() -> None:
         events.declare(event, meaning)
 
 
-def asked(happened: Happened) -> None:
-    """Managers are told that a proposal waits, but not who started its job."""
-    proposal = _newest(happened)
-    if proposal is None:
+def who_could_sign(facts: Facts) -> list[int]:
+    """Who could sign the open level now and is at work, with their own authority or with what was lent to them."""
+    members = facts.directory.members
+    signed = {d.person_id for d in facts.live}
+    return sorted(p for p in facts.able - signed if not members[p].away)
+
+
+def asked(job: Job, proposal: Proposal, facts: Facts, now: datetime, but_not: Collection[int] = ()) -> None:
+    """Whoever could sign the level that is open now is told that it waits for them: each once a level.
+
+    Where an approval that was complete has gone back to its approvers they are told anew. `but_not`: who is told of it
+    in other words at this moment.
+    """
+    seats = facts.standing.open
+    if seats is None:
         return
-    title = f"Proposal {proposal.label} of {happened.job.label} waits for a decision"
-    notice = _notice(happened, proposal, title)
-    write(notice, roles=[Role.MANAGER], but_not=[proposal.initiator_id], now=happened.at)
+    named = seats.level.name or (seats.number and len(facts.frozen.levels) > 1)
+    title = f"Proposal {proposal.label} of {job.label} waits for a decision"
+    title = f"{title} of {seats.name}" if named else title
+    key = f"{_since(job)}/{_level(facts)}"
+    people = set(who_could_sign(facts)) - set(but_not) if settings.EMAIL_HOST else ()
+    write(_about(job, proposal, "approval.asked", key, title), people=people, now=now)
 
 
 def decided(happened: Happened) -> None:
@@ -87,7 +102,21 @@ def _notice(happened: Happened, proposal: Proposal, title: str) -> Notice:
     return _about(happened.job, proposal, happened.event, happened.sequence, title)
 
 
-def _about(job: Job, proposal: Proposal, event: str, sequence: int, title: str) -> Notice:
+def _since(job: Job) -> int:
+    """The journal's number of the entry since which the job awaits its approval."""
+    asked = JournalEntry.objects.filter(job=job, to_state=JobState.AWAITING_APPROVAL).order_by("-sequence")
+    return asked.values_list("sequence", flat=True)[:1].get()
+
+
+def _level(facts: Facts) -> str:
+    """What makes a level the same: its place in the frozen policy, or in today's where that asks for more."""
+    standing = facts.standing
+    if standing.frozen:
+        return str(standing.frozen[0].number)
+    return f"today-{len(facts.current.levels) - len(standing.current) + 1}"
+
+
+def _about(job: Job, proposal: Proposal, event: str, sequence: int | str, title: str) -> Notice:
     return Notice(
         event=event,
         key=f"{event}/{job.pk}/{sequence}",

@@ -111,7 +111,7 @@ def send_back_to_approval(
     )
     reopen_to_decisions(proposal)
     schedule.ring(job, proposal, now=True)
-    note_approvers(job, proposal)
+    note_approvers(job, proposal, opened=True)
 
 
 def void_and_return(job: Job, proposal: Proposal, why: str, closing: Closing, now: datetime) -> None:

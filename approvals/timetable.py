@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from approvals import schedule
-from approvals.actions.notify import who_could_sign
 from approvals.actions.remind import EVERY
 from approvals.missing import why_blocked
 from approvals.models import Escalated, Moment, MomentKind, Proposal, Reminded
+from approvals.notifying import who_could_sign
 from approvals.rules import Facts
 from approvals.wording import count
 

@@ -209,9 +209,11 @@ def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor, fac
     if facts.missing:
         evidence = {**_evidence(proposal, decision), "approvals": len(facts.valid), "quorum": quorum}
         journal.record(job=job, event="decision.recorded", actor=actor, evidence=evidence)
-        note_approvers(job, proposal, facts)
-        needed = count(facts.missing, "more approver", "more approvers")
         seats = facts.standing.open
+        # Today's levels have no number: whether it is another one, the notification's key tells.
+        opened = seats is not None and (not seats.number or seats.number != decision.level)
+        note_approvers(job, proposal, facts, opened=opened)
+        needed = count(facts.missing, "more approver", "more approvers")
         whose = f", of {seats.name}" if seats and len(facts.frozen.levels) > 1 else ""
         return f"Your approval is recorded. It needs {needed}{whose}."
     Proposal.objects.filter(pk=proposal.pk).update(approved_at=decision.decided_at, blocked_at=None)

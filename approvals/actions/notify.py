@@ -45,13 +45,6 @@ def notify(claim: Claim) -> Done | Wait:
         return Done() if following is None else Wait(at=following)
 
 
-def who_could_sign(facts: Facts) -> list[int]:
-    """Who could sign now and is at work, with their own authority or with what was lent to them."""
-    members = facts.directory.members
-    signed = {d.person_id for d in facts.live}
-    return sorted(p for p in facts.able - signed if not members[p].away)
-
-
 def _take_due(job: Job, proposal: Proposal, due: Sequence[Moment], actor: Actor, now: datetime) -> None:
     for moment in due:
         if moment.kind == MomentKind.ESCALATION:
@@ -63,7 +56,7 @@ def _take_due(job: Job, proposal: Proposal, due: Sequence[Moment], actor: Actor,
 
 def _remind(job: Job, proposal: Proposal, due: Sequence[Moment], actor: Actor, now: datetime) -> None:
     """Once, however many are due: after a pause of the workers nobody gets five of them."""
-    people = who_could_sign(facts_of(proposal))
+    people = notifying.who_could_sign(facts_of(proposal))
     *passed, last = due
     told = notifying.by_mail(people)
     Reminded.objects.bulk_create(
@@ -103,7 +96,7 @@ def _escalate(job: Job, proposal: Proposal, moment: Moment, actor: Actor, now: d
     }
     sequence = journal.record(job=job, event="approval.escalated", actor=actor, evidence=evidence)
     notifying.escalated(job, proposal, people, sequence, now, may_decide=step.may_decide)
-    note_approvers(job, proposal)
+    note_approvers(job, proposal, told=people if step.may_decide else ())
 
 
 def _belonging(step: Escalation, facts: Facts) -> list[int]:

@@ -10,7 +10,6 @@ from access.refusals import Conflict, NotPermitted
 from access.roles import Role
 from access.tenancy import acting
 from approvals import notifying
-from approvals.actions.notify import who_could_sign
 from approvals.actions.refusing import keeps_refusals
 from approvals.facts import facts_of
 from approvals.locks import database_clock, lock_job_and_proposal
@@ -62,7 +61,7 @@ def remind(*, tenant_id: int, proposal_id: int, person_id: int, now: datetime) -
         actor = authority.require(person_id, Role.SUBMITTER, Role.OPERATOR, Role.ADMIN, Role.MANAGER)
         at = database_clock()
         _check(job, proposal, at)
-        people = who_could_sign(facts_of(proposal))
+        people = notifying.who_could_sign(facts_of(proposal))
         if not people:
             raise NothingToRemindOf("Nobody at work could sign it now. An admin has a case about it.")
         told = notifying.by_mail(people)

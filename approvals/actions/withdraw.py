@@ -108,7 +108,7 @@ def withdraw_approval(
             schedule.ring(job, proposal, now=True)
         else:
             journal.record(job=job, event="approval.withdrawn", actor=actor, evidence=evidence)
-        note_approvers(job, proposal)
+        note_approvers(job, proposal, opened=True)
         return Withdrawn(job.pk, proposal.pk, job.state)
 
 
