@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from api.problems import BadRequest, WrongBody
 from approvals.forms import LONGEST_DIGEST, MOST_FIELDS, Posted
 from approvals.queries import Which, is_cursor
-from workflows import submissions
+from workflows import submissions, wording
 from workflows.authoring import Problem
 from workflows.submissions import InvalidSubmission
 
 LONGEST_FIELD = 300
 LONGEST_PASSWORD = 1000
 MOST_ROWS = 100
+HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,13 @@ def read_decision(body: bytes) -> Posted:
     whole = _object(body)
     known: dict[str, type] = {"verdict": str, "digest": str, "reason": str, "fields": list}
     problems = _problems(whole, known, needed=("verdict", "digest"))
-    fields = whole.get("fields", [])
+    fields, digest = whole.get("fields", []), whole.get("digest")
     if type(fields) is list:
         if any(type(f) is not str or len(f) > LONGEST_FIELD for f in fields):
             problems.append(Problem("fields", f"are names of up to {LONGEST_FIELD} characters"))
         if len(fields) > MOST_FIELDS:
             problems.append(Problem("fields", f"are {MOST_FIELDS} at most"))
-    if len(str(whole.get("digest", ""))) > LONGEST_DIGEST:
+    if type(digest) is str and len(digest) > LONGEST_DIGEST:
         problems.append(Problem("digest", "is the 64 characters that the proposal shows"))
     if problems:
         raise WrongBody(problems)
@@ -51,6 +54,8 @@ def read_password(body: bytes) -> str:
     problems = _problems(whole, {"password": str}, needed=("password",))
     if not problems and len(whole["password"]) > LONGEST_PASSWORD:
         problems.append(Problem("password", f"has {LONGEST_PASSWORD} characters at most"))
+    if not problems and HALF_A_CHARACTER.search(whole["password"]):
+        problems.append(Problem("password", "holds half a character (a lone surrogate)"))
     if problems:
         raise WrongBody(problems)
     password: str = whole["password"]
@@ -85,11 +90,14 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _problems(whole: dict[str, Any], known: dict[str, type], needed: tuple[str, ...]) -> list[Problem]:
-    found = [Problem(name, "is missing") for name in needed if name not in whole]
+    missing = (Problem(name, "is missing") for name in needed if name not in whole)
+    return wording.named(chain(missing, _misfits(whole, known)))
+
+
+def _misfits(whole: dict[str, Any], known: dict[str, type]) -> Iterator[Problem]:
     for name, value in whole.items():
         if name not in known:
             told = f"is not known; there are {', '.join(known)}. Who decides is whoever is signed in."
-            found.append(Problem(name[:100], told))
+            yield Problem(wording.place(name), told)
         elif type(value) is not known[name]:  # a fraction is kept as a kind of text by the parser
-            found.append(Problem(name, "is a list of names" if known[name] is list else "is text"))
-    return found
+            yield Problem(name, "is a list of names" if known[name] is list else "is text")

@@ -15,7 +15,7 @@ from access import signatures
 from access.doors import find_tenant
 from access.tenancy import reading
 from api.problems import BadRequest, NotSigned, TooLarge
-from workflows import sources, submissions
+from workflows import sources, submissions, wording
 from workflows.actions.receive_event import InvalidEvent, receive_event
 from workflows.authoring import Problem
 
@@ -70,10 +70,12 @@ def _content(whole: Any) -> tuple[str, Any]:
         raise InvalidEvent([Problem("", 'send an object with "key" and "value"')])
     problems = [Problem(name, "is missing") for name in ("key", "value") if name not in whole]
     problems += [
-        Problem(name, "is not known; send key and value") for name in whole if name not in ("key", "value")
+        Problem(wording.place(name), "is not known; send key and value")
+        for name in whole
+        if name not in ("key", "value")
     ]
     if type(whole.get("key", "")) is not str:  # a fraction is kept as a kind of text by the parser
         problems.append(Problem("key", "is text"))
     if problems:
-        raise InvalidEvent(problems)
+        raise InvalidEvent(wording.named(problems))
     return whole["key"], whole["value"]

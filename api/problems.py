@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -33,6 +33,7 @@ TITLES = {
     401: "Not signed in, or not signed",
     403: "Not permitted",
     404: "Not found",
+    405: "Not asked for in this way",
     409: "Somebody or something was first",
     413: "The body is too large",
     422: "The submission has wrong fields",
@@ -40,6 +41,7 @@ TITLES = {
     503: "Not available at this moment",
 }
 NOWHERE = "There is nothing at this address."
+UNKNOWN_HOST = "Nothing is served here under the host name of this request."
 UNREADABLE = (
     "This is no form that can be read here: it is cut off or malformed, or has too many fields or files."
 )
@@ -119,10 +121,19 @@ def install(api: NinjaAPI) -> None:
         api.add_exception_handler(kind, told)
 
 
+def not_allowed(methods: str) -> HttpResponse:
+    """405 for an address of the API that is asked for in another way than it knows. `methods`: those it knows."""
+    response = problem(405, f"This address takes {methods} only.")
+    response.headers["Allow"] = methods
+    return response
+
+
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400: what it refuses before a view of the API could is a problem like every other."""
     if not _is_ours(request):
         return doors.bad_request(request, exception)
+    if isinstance(exception, DisallowedHost):
+        return problem(400, UNKNOWN_HOST)
     return _too_large() if isinstance(exception, RequestDataTooBig) else problem(400, UNREADABLE)
 
 

@@ -185,3 +185,36 @@ def test_what_is_not_here_is_not_told_apart(world: World) -> None:
         assert as_person(other.manager).get(url).status_code == 404
         assert send(as_person(other.manager), url + "/decisions", body).status_code == 404
     assert stored(world) == []
+
+
+def test_hostile_json_is_refused_in_an_answer_no_longer_than_itself(world: World) -> None:
+    """Half characters in names and in the password, and a body that is wrong in eighty thousand places."""
+    proposal, client = world.proposed(), as_person(world.manager)
+    url = address(world, proposal, "/decisions")
+    half = send(client, url, '{"verdict":"approve","digest":"x","\\ud800":1}')
+    assert (*told(half), half.json()["errors"][0]["field"]) == (422, "wrong-body", "\\ud800")
+    entry = send(client, "/api/v1/password-entry", '{"password":"\\ud800"}')
+    assert told(entry) == (422, "wrong-body")
+    many = json.dumps({f"{n:x}": 1 for n in range(80_000)})
+    answer = send(client, url, many)
+    assert (told(answer), len(answer.json()["errors"])) == ((422, "wrong-body"), 101)
+    assert len(answer.content) < len(many) / 10
+
+
+@pytest.mark.parametrize("method", ["put", "patch", "delete", "options", "head", "trace"])
+def test_an_address_asked_for_in_another_way_answers_with_a_problem(world: World, method: str) -> None:
+    proposal, client = world.proposed(), as_person(world.manager)
+    for url, known in ((address(world, proposal), "GET"), (address(world, proposal, "/decisions"), "POST")):
+        answer = getattr(client, method)(url)
+        assert (answer.status_code, answer.headers["Allow"]) == (405, known)
+        assert answer.headers["Content-Type"] == "application/problem+json"
+    assert client.get(url).json()["detail"] == "This address takes POST only."
+    assert stored(world) == []
+
+
+def test_a_host_that_is_not_served_is_told_so(world: World) -> None:
+    answer = Client(headers={"host": "elsewhere.test"}).get(address(world))
+    assert (told(answer)[0], answer.json()["detail"]) == (
+        400,
+        "Nothing is served here under the host name of this request.",
+    )
