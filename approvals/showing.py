@@ -8,19 +8,14 @@ from django.db import OperationalError
 
 from access import doors, reentry
 from access.doors import TenantRequest
-from access.refusals import Conflict
 from access.roles import Role
-from approvals import canonical, desk, inbox
+from approvals import desk, inbox
 from approvals.actions.view import record_view
 from approvals.asking import links_of
 from approvals.inbox import Place
 from approvals.proof.exporting import MAY_EXPORT
 from approvals.sets import pages_of
 from approvals.slips import Slip, slip
-
-
-class CannotBeShown(Conflict):
-    """The stored document is not one that was frozen here: there is nothing that could be shown truly."""
 
 
 def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
@@ -47,13 +42,8 @@ def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
 
 
 def slip_of(request: TenantRequest, proposal_id: int) -> Slip:
-    try:
-        return slip(proposal_id, person_id=request.person.pk, now=request.now)
-    except canonical.NotCanonical as broken:
-        raise CannotBeShown(
-            "What is stored of this proposal is not what was frozen, so it cannot be shown and nobody can sign it."
-            " Tell an admin: the journal says which digest it had."
-        ) from broken
+    """The slip for whoever asks. Raises NoSuchProposal, CannotBeShown."""
+    return slip(proposal_id, person_id=request.person.pk, now=request.now)
 
 
 def session_of(request: TenantRequest) -> str:

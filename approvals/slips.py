@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from access.models import Person
+from access.refusals import Conflict
 from approvals import canonical
 from approvals.aftermath import Earlier, Sent, earlier_ends, what_was_sent
 from approvals.closing import how_it_closed
@@ -140,11 +141,22 @@ class Slip:
     times: Timetable
 
 
-def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
-    """The slip of a proposal for one person. Needs a tenant's scope. Raises NoSuchProposal.
+class CannotBeShown(Conflict):
+    """The stored document is not one that was frozen here: there is nothing that could be shown truly."""
 
-    Raises NotCanonical where the stored document cannot be read: then there is nothing that could be shown truly.
-    """
+
+def slip(proposal_id: int, *, person_id: int, now: datetime) -> Slip:
+    """The slip of a proposal for one person. Needs a tenant's scope. Raises NoSuchProposal, CannotBeShown."""
+    try:
+        return _slip(proposal_id, person_id, now)
+    except canonical.NotCanonical as broken:
+        raise CannotBeShown(
+            "What is stored of this proposal is not what was frozen, so it cannot be shown and nobody can sign it."
+            " Tell an admin: the journal says which digest it had."
+        ) from broken
+
+
+def _slip(proposal_id: int, person_id: int, now: datetime) -> Slip:
     query = Proposal.objects.select_related("policy", "job", "initiator")
     proposal = query.filter(pk=proposal_id).first()
     if proposal is None:

@@ -83,4 +83,6 @@ def parse(verdict: str, digest: str, reason: str, fields: Sequence[str], source:
     if verdict != Verdict.APPROVE and not reason.strip():
         raise ReasonMissing("Say why: whoever reads this later has only your reason.")
     check_reason(reason, fields)
-    return Asked(Verdict(verdict), digest, reason.strip(), tuple(fields), source)
+    # Kept as lines: a name that held a line break would be read as two.
+    names = tuple(name for name in (" ".join(field.split()) for field in fields) if name)
+    return Asked(Verdict(verdict), digest, reason.strip(), names, source)

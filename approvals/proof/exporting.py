@@ -78,7 +78,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "verdict": decision.verdict,
         "digest": decision.digest,
         "reason": decision.reason,
-        "fields": decision.fields.splitlines(),
+        "fields": decision.fields.split("\n") if decision.fields else [],
         "level": decision.level,
         "authenticated_by": decision.authenticated_by,
         "authenticated_at": None if again is None else stamp(again),

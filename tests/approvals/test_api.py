@@ -218,3 +218,13 @@ def test_a_host_that_is_not_served_is_told_so(world: World) -> None:
         400,
         "Nothing is served here under the host name of this request.",
     )
+
+
+def test_a_field_that_is_named_in_two_lines_is_kept_as_one(world: World) -> None:
+    proposal = world.proposed()
+    names = ["Limit\nBank account", "a\u2028b", "  ", "Payee"]
+    more = {"verdict": "request changes", "reason": "Look again", "fields": names}
+    assert decide(world, proposal, world.manager, **more).status_code == 201
+    shown = as_person(world.manager).get(address(world, proposal)).json()
+    kept = ["Limit Bank account", "a b", "Payee"]
+    assert shown["decisions"][0]["fields"] == kept == world.evidence(proposal, "changes.requested")["fields"]

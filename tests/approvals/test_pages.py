@@ -437,6 +437,9 @@ def test_a_document_that_was_tampered_with_is_not_shown_and_not_signed(world: Wo
     response = as_person(world.manager).get(at(world, "approval", proposal))
     assert response.status_code == 409
     assert "cannot be shown and nobody can sign it" in text(response)
+    over_http = as_person(world.manager).get(f"/api/v1/t/{world.tenant.slug}/proposals/{proposal.pk}")
+    assert (over_http.status_code, over_http.headers["content-type"]) == (409, "application/problem+json")
+    assert "cannot be shown and nobody can sign it" in over_http.json()["detail"]
 
 
 def test_the_desk_that_is_asked_again_offers_nothing_for_another_digest(world: World) -> None:
