@@ -148,6 +148,8 @@ COUNTERFOIL_URL = os.environ.get("COUNTERFOIL_URL", "http://127.0.0.1:8000").rst
 """Where people reach the console: what links in messages begin with."""
 COUNTERFOIL_OUTBOX_HOURS = float(os.environ.get("COUNTERFOIL_OUTBOX_HOURS", "72"))
 """How long a message is tried before it is given up."""
+COUNTERFOIL_OUTBOX_KEEP_DAYS = max(1.0, float(os.environ.get("COUNTERFOIL_OUTBOX_KEEP_DAYS", "30")))
+"""How long a message is kept after it was delivered. The database refuses less than a day."""
 EMAIL_HOST = os.environ.get("COUNTERFOIL_EMAIL_HOST", "")
 EMAIL_USE_TLS, EMAIL_USE_SSL, EMAIL_PORT = mail.security(
     os.environ.get("COUNTERFOIL_EMAIL_TLS", "starttls"), os.environ.get("COUNTERFOIL_EMAIL_PORT", "")

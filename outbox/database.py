@@ -1,5 +1,7 @@
-"""The database's side of the outbox: what a message says stays, and what was delivered stays delivered."""
+"""The database's side of the outbox: what a message says stays, what was delivered stays delivered, and nothing else
+can be deleted, and that not within a day."""
 
+# ruff: noqa: S608 - the statements are made of names from this code, never of input
 from __future__ import annotations
 
 from outbox.models import Message
@@ -40,7 +42,16 @@ END $$;
 CREATE OR REPLACE TRIGGER changes BEFORE UPDATE ON outbox_message
   FOR EACH ROW EXECUTE FUNCTION outbox_message_changes();
 CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON outbox_message
+  FOR EACH ROW WHEN (OLD.delivered_at IS NULL OR OLD.delivered_at > now() - interval '1 day')
+  EXECUTE FUNCTION counterfoil_refuse_change();
+CREATE OR REPLACE FUNCTION outbox_can_go(message bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM outbox_message WHERE id = message AND delivered_at <= now() - interval '1 day')
+$$;
+DROP TRIGGER IF EXISTS append_only ON outbox_try;
+CREATE OR REPLACE TRIGGER never_changed BEFORE UPDATE ON outbox_try
   FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
+CREATE OR REPLACE TRIGGER kept BEFORE DELETE ON outbox_try
+  FOR EACH ROW WHEN (NOT outbox_can_go(OLD.message_id)) EXECUTE FUNCTION counterfoil_refuse_change();
 CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON outbox_endpoint
   FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
 """

@@ -96,6 +96,7 @@ class Message(TenantModel):
             "reported_at",
             "last_error",
         ),
+        delete=True,
     )
     engine_rights: ClassVar[Rights] = Rights(update=("attempts", "next_attempt_at", "claimed_by", "claim_no"))
 
@@ -160,6 +161,11 @@ class Message(TenantModel):
                 fields=["tenant", "-id"], condition=Q(given_up_at__isnull=False), name="message_given_up"
             ),
             models.Index(
+                fields=["tenant", "delivered_at"],
+                condition=Q(delivered_at__isnull=False),
+                name="message_delivered",
+            ),
+            models.Index(
                 fields=["id"],
                 condition=Q(given_up_at__isnull=False, reported_at__isnull=True),
                 name="message_to_report",
@@ -185,10 +191,12 @@ class TryOutcome(models.TextChoices):
 
 
 class Try(TenantModel):
-    """One try to deliver a message, written when it has ended. A claim without one: its dispatcher died."""
+    """One try to deliver a message, written when it has ended. A claim without one: its dispatcher died.
 
-    append_only: ClassVar = True
-    app_rights: ClassVar = Rights(insert=True)
+    It never changes, and goes with its message.
+    """
+
+    app_rights: ClassVar = Rights(insert=True, delete=True)
 
     message = TenantForeignKey(Message, db_index=False)
     claim_no = models.IntegerField()

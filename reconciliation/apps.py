@@ -12,6 +12,7 @@ class ReconciliationConfig(AppConfig):
             database,
             listening,
             notifying,
+            old_messages,
             redriving,
             replaying,
             reviewing,
@@ -67,6 +68,7 @@ class ReconciliationConfig(AppConfig):
         hooks.on_state(JobState.CANCELLED, listening.cancelled)
         errands.register(working.ERRAND)
         errands.register(undelivered.ERRAND)
+        errands.register(old_messages.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)
         permits.objects_to_sending(redriving.why_not_send)
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)

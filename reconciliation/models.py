@@ -58,6 +58,7 @@ class Case(TenantModel):
             "resolution_reason",
         ),
     )
+    engine_rights: ClassVar = Rights()
 
     kind = models.CharField(max_length=30, choices=CaseKind.choices)
     job = TenantForeignKey(Job)
