@@ -215,15 +215,13 @@ class Facts:
         return next((why_again(rules) for rules in asking), "")
 
     def _objection(self, way: Way, verdict: str) -> Objection | None:
-        excluded = self.excluded(way, verdict)
-        if excluded is not None or verdict != Verdict.APPROVE:
-            return excluded
+        own = self.own(way.person.person_id)
+        found = self.excluded(way, verdict) or (self._used(way) if own is None else None)
+        if found is not None or verdict != Verdict.APPROVE:
+            return found
         if self.block is not None:
             return RecipientBlocked(f"{said_of(self.block)} Nothing can be approved for this recipient.")
-        own = self.own(way.person.person_id)
         seats = self.standing.open
-        if own is None and (twice := self._used(way)) is not None:
-            return twice
         if own is None and seats is not None and not self.belongs(way.principal, seats.level):
             return _not_your_level(seats)
         return self.over_sums(way.principal.person_id)
@@ -250,7 +248,8 @@ class Facts:
         for rules in self.rulesets:
             bounds: list[Sequence[Money] | None] = [limits_for(m, self.workflow, rules) for m in members]
             if way.lent is not None and way.lent.most is not None:
-                bounds.append([Money(amount=way.lent.most.normalize(), currency=way.lent.currency)])
+                # A row, no input: whatever stands there is a cap, and never stops the whole list from being read.
+                bounds.append([Money.model_construct(amount=way.lent.most, currency=way.lent.currency)])
             for bound in bounds:
                 if (over := over_limit(self.amounts, bound, rules.rates)) is not None:
                     return over
@@ -258,12 +257,14 @@ class Facts:
 
     def _used(self, way: Way) -> Twice | None:
         for d in self.live:
+            if way.person.person_id == d.on_behalf_of_id:
+                return Twice(
+                    f"{d.person_name} has decided this with the authority that you lent. They can take it back."
+                )
             if way.principal.person_id in (d.person_id, d.on_behalf_of_id):
                 return Twice(
                     f"{d.person_name} has used the authority of {way.principal.handle} for this already."
                 )
-            if way.person.person_id == d.on_behalf_of_id:
-                return Twice(f"{d.person_name} has decided this with the authority that you lent.")
         return None
 
     def _level(self, number: int) -> Level | None:

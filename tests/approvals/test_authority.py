@@ -185,6 +185,28 @@ def test_a_person_and_their_delegate_count_once(world: World) -> None:
     assert world.decide(proposal, third).job_state == JobState.READY_TO_COMMIT
 
 
+@pytest.mark.parametrize("verdict", ["approve", "reject", "request changes"])
+def test_whoever_lent_what_was_signed_with_is_told_so_whatever_they_say_now(
+    world: World, verdict: str
+) -> None:
+    group(world, "controllers", world.manager)
+    world.policy(levels=[{"group": "controllers", "quorum": 2}])
+    lend(world, world.manager, world.second)
+    proposal = world.proposed()
+    world.decide(proposal, world.second)
+    with pytest.raises(Twice, match="with the authority that you lent"):
+        world.decide(proposal, world.manager, verdict)
+    assert (world.state(proposal), world.events(proposal)[-1]) == ("AWAITING_APPROVAL", "decision.refused")
+
+
+def test_a_cap_that_no_currency_has_still_caps(world: World) -> None:
+    group(world, "controllers", world.manager)
+    world.policy(levels=[{"group": "controllers"}])
+    lend(world, world.manager, world.second, most_amount="4799.9999", most_currency="EUR")
+    with pytest.raises((OverLimit, NotYourLevel)):
+        world.decide(world.proposed(), world.second)
+
+
 def test_lending_never_raises_a_limit(world: World) -> None:
     names = {"rich": world.manager.username, "poor": world.second.username}
     for by, limit in (("rich", "10000.00"), ("poor", "1000.00")):
