@@ -60,7 +60,8 @@ def facts_for(
         if p.policy.ruleset not in rulesets[p.policy.name]:
             rulesets[p.policy.name].append(p.policy.ruleset)
     people, escalated = people or directory(), _escalated(proposals, rulesets)
-    taken, blocks = taken_for(rulesets, timezone.now()), blocks_of(p.recipient for p in proposals)
+    taken = taken_for(rulesets, timezone.now(), [p.pk for p in proposals if p.approved_at is not None])
+    blocks = blocks_of(p.recipient for p in proposals)
     return {
         p.pk: Facts(
             proposal=p,

@@ -100,7 +100,7 @@ def _waive(job: Job, proposal: Proposal, policy: Policy, now: datetime) -> None:
     _SET(proposal.pk, approved_at=now)
     proposal.approved_at = now
     if policy.ruleset.sums:
-        sums.reserve(proposal, amounts_of(proposal), now)
+        sums.reserve(proposal, amounts_of(proposal), sums.today(now), now)
     machines.ring(job=job, machine=EXPIRE_MACHINE, key=str(proposal.pk), at=proposal.expires_at)
     journal.transition(
         job=job,

@@ -1,6 +1,6 @@
 """Whether an approval still holds: looked at again before every send, and what to do when it does not.
 
-`approval_still_holds` reads; the other functions write, in the caller's transaction, with job and proposal locked.
+`approval_still_holds` reads, and takes room in sums; the other functions write, in the caller's transaction, with job and proposal locked.
 The resubmission of an unknown operation does not ask here: its first send may itself have changed what is looked at.
 """
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 from access.directory import Member
 from access.roles import WORKER, Role
 from access.statements import Select
-from approvals import schedule
+from approvals import schedule, sums
 from approvals.blocking import block_of, said_of
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
@@ -24,7 +24,6 @@ from approvals.missing import note_approvers
 from approvals.models import Closing, Decision, Proposal, ProposedOperation, RecipientBlock
 from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit
 from approvals.rules import Facts
-from approvals.sums import release_where_nothing_stands
 from approvals.wording import clock, count
 from workflows import journal
 from workflows.models import Job
@@ -53,11 +52,25 @@ class CheckResult:
 
 
 def approval_still_holds(proposal: Proposal, *, only: int | None = None) -> list[CheckResult]:
-    """Every check on a proposal, in the order of the screen. Locks nothing; a sender holds job and proposal.
+    """Every check on a proposal before a send, in the order of the screen. The sender holds job and proposal.
 
-    `only`: of the proposal's operations this one alone is compared with what was signed.
+    Where the policy adds up and nothing is reserved for it (the sums came after its approval, or its room was given
+    back), this looks behind the lock of the sums and reserves what passes. `only`: of the proposal's operations this
+    one alone is compared with what was signed.
     """
-    return checks_of(facts_of(proposal), only=only)
+    facts = facts_of(proposal)
+    if not _lacks_room(facts):
+        return checks_of(facts, only=only)
+    sums.lock_sums(proposal.policy.name)
+    facts = facts_of(proposal)
+    checks = checks_of(facts, only=only)
+    if all(check.ok for check in checks):
+        sums.reserve(proposal, facts.amounts, facts.taken.day, database_clock())
+    return checks
+
+
+def _lacks_room(facts: Facts) -> bool:
+    return any(rules.sums for rules in facts.rulesets) and not sums.holds(facts.taken, facts.proposal.pk)
 
 
 def checks_of(facts: Facts, *, only: int | None = None) -> list[CheckResult]:
@@ -122,7 +135,7 @@ def void_and_return(job: Job, proposal: Proposal, why: str, closing: Closing, no
     if proposal.closed_at is None:
         close(proposal, closing, why, now)
     else:
-        release_where_nothing_stands(job, now)
+        sums.release_where_nothing_stands(job, now)
     journal.transition(
         job=job,
         to=JobState.VALIDATED,
@@ -246,9 +259,9 @@ def _sums(facts: Facts) -> CheckResult:
         return CheckResult(
             "Sums", True, "It fits into what the policy allows together with what was approved before."
         )
-    return CheckResult(
-        "Sums", False, str(over), Effect.BACK_TO_APPROVAL, tuple(d.pk for d in facts.approvals)
-    )
+    # A policy that asks nobody has nobody to go back to.
+    effect = Effect.BACK_TO_APPROVAL if facts.quorum else Effect.VOID
+    return CheckResult("Sums", False, str(over), effect, tuple(d.pk for d in facts.approvals))
 
 
 def _policy(facts: Facts) -> CheckResult:

@@ -14,11 +14,12 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, Min, OuterRef, Q
 
 from access.models import Tenant
 from access.statements import Values
 from access.tenancy import require_scope
+from approvals.blocking import key_of
 from approvals.models import Decision, DecisionVoid, Proposal, Reservation, Verdict
 from approvals.objections import OverSum
 from approvals.ruleset import RuleSet, SumLimit, convert
@@ -28,9 +29,10 @@ from workflows.models import Job
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What is reserved under one policy's name, in the order in which it was reserved. `today`: the tenant's day."""
+    """What is reserved under one policy's name, in the order in which it was reserved. `day`: the tenant's, on which
+    windows end: today, or for what is reserved already the day that it is reserved for."""
 
-    today: date
+    day: date
     rows: tuple[Held, ...] = ()
 
 
@@ -65,16 +67,27 @@ def lock_sums(policy_name: str) -> None:
         )
 
 
-def taken_for(rulesets: Mapping[str, Sequence[RuleSet]], now: datetime) -> dict[str, Taken]:
-    """By policy name: what is reserved inside its longest window. No query where no policy has sums."""
+def today(now: datetime) -> date:
+    """The tenant's day."""
+    return now.astimezone(tenant_zone()).date()
+
+
+def taken_for(
+    rulesets: Mapping[str, Sequence[RuleSet]], now: datetime, holding: Sequence[int] = ()
+) -> dict[str, Taken]:
+    """By policy name: what is reserved inside its longest window. No query where no policy has sums.
+
+    `holding`: proposals that may have reserved something themselves; the windows of their own days are read, too.
+    """
     days = {name: max((s.days for r in rules for s in r.sums), default=0) for name, rules in rulesets.items()}
     asked = {name: number for name, number in days.items() if number}
     if not asked:
         return {name: Taken(now.date()) for name in rulesets}
-    today = now.astimezone(tenant_zone()).date()
+    this_day, own = today(now), _own_days(holding)
     windows = Q()
     for name, number in asked.items():
-        windows |= Q(policy_name=name, day__gt=today - timedelta(days=number))
+        ends = min(this_day, own.get(name, this_day))
+        windows |= Q(policy_name=name, day__gt=ends - timedelta(days=number))
     held = list(Reservation.objects.filter(windows, released_at__isnull=True).order_by("pk"))
     by_approver = any(s.per == "approver" for rules in rulesets.values() for r in rules for s in r.sums)
     approvers = _approvers([h.proposal_id for h in held]) if by_approver else {}
@@ -84,7 +97,7 @@ def taken_for(rulesets: Mapping[str, Sequence[RuleSet]], now: datetime) -> dict[
         found[one.policy_name].append(
             Held(one.day, one.recipient, one.proposal_id, one.amount, one.currency, whose)
         )
-    return {name: Taken(today, tuple(found[name])) for name in rulesets}
+    return {name: Taken(this_day, tuple(found[name])) for name in rulesets}
 
 
 def over_sums(
@@ -105,9 +118,11 @@ def over_sums(
     return None
 
 
-def reserve(proposal: Proposal, amounts: Sequence[tuple[Decimal, str]], now: datetime) -> None:
-    """Note what an approved proposal takes; the caller holds `lock_sums`. Nothing where it has no amount."""
-    day = now.astimezone(tenant_zone()).date()
+def reserve(proposal: Proposal, amounts: Sequence[tuple[Decimal, str]], day: date, now: datetime) -> None:
+    """Note what an approved proposal takes; the caller holds `lock_sums`. Nothing where it has no amount.
+
+    `day`: the one that it was compared with. A request may have begun before midnight and have its lock after it.
+    """
     Reservation.objects.bulk_create(
         Reservation(
             tenant_id=proposal.tenant_id,
@@ -151,10 +166,17 @@ def take_again(proposal_id: int, now: datetime) -> None:
 
 
 def without(taken: Taken, proposal_id: int) -> Taken:
-    """What others have reserved: before the proposal's own reservation where it has one, since sums are used up in
-    order, and everything where it has none yet."""
-    ids = [h.proposal_id for h in taken.rows]
-    return Taken(taken.today, taken.rows[: ids.index(proposal_id)] if proposal_id in ids else taken.rows)
+    """What others have reserved: before the proposal's own reservation and for its day where it has one, since sums are
+    used up in order, and everything where it has none yet."""
+    for place, held in enumerate(taken.rows):
+        if held.proposal_id == proposal_id:
+            return Taken(held.day, taken.rows[:place])
+    return taken
+
+
+def holds(taken: Taken, proposal_id: int) -> bool:
+    """Whether the proposal has reserved what it takes."""
+    return any(held.proposal_id == proposal_id for held in taken.rows)
 
 
 def _over(
@@ -165,7 +187,7 @@ def _over(
     recipient: str,
     approver_id: int,
 ) -> OverSum | None:
-    since = taken.today - timedelta(days=limit.days - 1)
+    since = taken.day - timedelta(days=limit.days - 1)
     counted = [
         (h.amount, h.currency)
         for h in taken.rows
@@ -200,7 +222,7 @@ def _window(days: int) -> str:
 
 def _concerns(limit: SumLimit, held: Held, recipient: str, approver_id: int) -> bool:
     if limit.per == "recipient":
-        return held.recipient == recipient
+        return key_of(held.recipient) == key_of(recipient)
     return limit.per == "policy" or approver_id in held.approvers
 
 
@@ -210,6 +232,14 @@ def _per_currency(amounts: Sequence[tuple[Decimal, str]]) -> dict[str, Decimal]:
     for amount, currency in amounts:
         found[currency] = max(found.get(currency, Decimal(0)), abs(amount))
     return found
+
+
+def _own_days(proposal_ids: Sequence[int]) -> dict[str, date]:
+    """By policy name the earliest day for which one of these has something reserved. No query without any."""
+    if not proposal_ids:
+        return {}
+    own = Reservation.objects.filter(proposal__in=proposal_ids, released_at__isnull=True)
+    return dict(own.values_list("policy_name").annotate(first=Min("day")).order_by("policy_name"))
 
 
 def _approvers(proposal_ids: Sequence[int]) -> dict[int, set[int]]:

@@ -219,7 +219,7 @@ def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor, fac
     Proposal.objects.filter(pk=proposal.pk).update(approved_at=decision.decided_at, blocked_at=None)
     proposal.approved_at, proposal.blocked_at = decision.decided_at, None
     if any(rules.sums for rules in facts.rulesets):
-        sums.reserve(proposal, facts.amounts, decision.decided_at)
+        sums.reserve(proposal, facts.amounts, facts.taken.day, decision.decided_at)
     signed = [{"decision": d.pk, "by": d.person_name, "digest": d.digest} for d in facts.valid]
     journal.transition(
         job=job,

@@ -16,7 +16,7 @@ from dispatch.states import OperationState
 from reconciliation.kinds import KINDS, VerbName
 from reconciliation.models import Case
 from tests.approvals.test_expiry_and_returns import run_expiry
-from tests.approvals.world import long_ago
+from tests.approvals.world import at_once, long_ago
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import RECEIPT, Dispatching, a_contract, as_json
 from workflows.actions.cancel import cancel_job
@@ -123,3 +123,15 @@ def test_one_that_was_sent_and_goes_back_is_free_only_where_nothing_can_stand(st
         void_and_return(locked, fresh, "the source has changed", Closing.VOIDED, timezone.now())
     known = state is OperationState.NOT_APPLIED
     assert taken(d, job) == ["nothing of it was applied" if known else ""]
+
+
+def test_sums_that_came_after_the_approvals_let_one_of_two_sends_through() -> None:
+    """Both were approved before there were sums. Their senders look at the same instant, each in its own connection."""
+    with FaultServer(fin) as erp:
+        d = Dispatching.make(erp.url, a_contract())
+        d.world.policy(waives_approval=True)
+        jobs = [d.ready("V-1"), d.ready("V-2")]
+        d.world.policy(waives_approval=True, sums=[{"amount": "5000.00", "currency": "EUR"}])
+        at_once(*[lambda job=job: d.run(job) for job in jobs])
+    assert sorted(d.job_state(job) for job in jobs) == ["NEEDS_RECONCILIATION", "VALIDATED"]
+    assert sorted(taken(d, job) for job in jobs) == [[], [""]]

@@ -1,0 +1,74 @@
+"""Sums of approvals at their edges: midnight, a recipient under another spelling, a limit that came after the approval."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from django.utils import timezone
+
+from access.tenancy import reading
+from approvals.models import Proposal, Reservation
+from approvals.objections import OverSum
+from tests.approvals.test_authority import failing
+from tests.approvals.world import World, draft
+
+DAY = timedelta(days=1)
+
+
+def room_for_one(**more: Any) -> list[dict[str, Any]]:
+    """A sum that takes one of these tests' proposals, of 4,800.00 EUR each."""
+    return [{"amount": "5000.00", "currency": "EUR", **more}]
+
+
+def moved_to_yesterday(proposal: Proposal) -> None:
+    with psycopg.connect(os.environ["DATABASE_URL"]) as owner:
+        owner.execute("UPDATE approvals_reservation SET day = day - 1 WHERE proposal_id = %s", [proposal.pk])
+
+
+def test_what_was_approved_yesterday_keeps_its_room_whatever_today_takes(world: World) -> None:
+    world.policy(sums=room_for_one())
+    first, second = world.proposed(), world.proposed()
+    world.decide(first, world.manager)
+    moved_to_yesterday(first)
+    world.decide(second, world.manager)
+    assert (failing(world, first), failing(world, second)) == ([], [])
+    world.policy(sums=[{"amount": "4000.00", "currency": "EUR"}])
+    assert failing(world, first) == ["Sums"], "today's policy is stricter about its own day too"
+
+
+def test_a_sum_that_is_lowered_counts_the_days_before_the_approvals_own(world: World) -> None:
+    world.policy(sums=[{"days": 2, "amount": "10000.00", "currency": "EUR"}])
+    first, second = world.proposed(), world.proposed()
+    world.decide(first, world.manager)
+    moved_to_yesterday(first)
+    world.decide(second, world.manager)
+    for proposal in (first, second):
+        moved_to_yesterday(proposal)
+    world.policy(sums=room_for_one(days=2))
+    assert (failing(world, first), failing(world, second)) == ([], ["Sums"])
+
+
+def test_an_approval_counts_on_the_day_that_it_was_compared_with(world: World) -> None:
+    """A request of before midnight waits for a lock until after it: it is compared with, and counts on, the new day."""
+    world.policy(sums=room_for_one())
+    world.decide(world.proposed(), world.manager, now=timezone.now() - DAY)
+    with pytest.raises(OverSum):
+        world.decide(world.proposed(), world.manager)
+
+
+@pytest.mark.parametrize("spelt", ["fennmark  CASTINGS", "Ｆennmark Cast\u200bings"])
+def test_another_spelling_of_a_recipient_is_no_other_recipient(world: World, spelt: str) -> None:
+    world.policy(sums=room_for_one(per="recipient"))
+    world.decide(world.proposed(), world.manager)
+    with pytest.raises(OverSum, match="what this recipient gets"):
+        world.decide(world.proposed(draft(recipient=spelt)), world.manager)
+    world.decide(world.proposed(draft(recipient="Somebody else")), world.manager)
+    with reading(world.tenant.pk):
+        assert sorted(Reservation.objects.values_list("recipient", flat=True)) == [
+            "Fennmark Castings",
+            "Somebody else",
+        ]
