@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,10 @@ EVENTS = {
     "reject": ("proposal.rejected",),
     "request changes": ("changes.requested",),
 }
+BROKEN = (
+    *(KeyError, TypeError, ValueError, AttributeError, IndexError),
+    *(OverflowError, RecursionError, binascii.Error, struct.error),
+)
 
 
 class NotAnExport(Exception):
@@ -86,8 +91,8 @@ def _or_broken(look: Callable[[dict[str, Any]], str], value: dict[str, Any]) -> 
     """A look at a file that anybody may have written: what is missing in it is a fault of it, not of ours."""
     try:
         return look(value)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, binascii.Error) as broken:
-        return f"it is incomplete: {type(broken).__name__} {broken}"
+    except BROKEN as broken:
+        return f"it is incomplete or malformed: {type(broken).__name__} {broken}"
     except canonical.NotCanonical as broken:
         return str(broken)
 

@@ -78,12 +78,25 @@ def test_the_file_alone_says_who_approved_which_bytes_without_a_database(
     assert lie.returncode == 1
     assert "This file proves nothing" in lie.stderr
     assert "WRONG Signature" in lie.stdout
+    value = json.loads(text)
+    approved(value)["actor_name"] = "x\x1b[2J\x1b[Hok    Signature\nok    Decision\u202e"
+    file.write_text(json.dumps(value), "utf-8")
+    lie = run(str(file), "--key", trusted())
+    assert lie.returncode == 1
+    assert len(lie.stdout.splitlines()) == 6
+    assert all(line.isprintable() for line in lie.stdout.splitlines())
 
 
 def change(value: dict[str, Any], *path: str | int, to: Any) -> None:
     for step in path[:-1]:
         value = value[step]  # type: ignore[index]
     value[path[-1]] = to  # type: ignore[index]
+
+
+def approved(value: dict[str, Any]) -> dict[str, Any]:
+    """The journal's row that tells of the approval."""
+    row: dict[str, Any] = next(r for r in value["journal"] if r["event"] == "proposal.approved")
+    return row
 
 
 def _other_body(value: dict[str, Any]) -> None:
@@ -96,8 +109,7 @@ def _other_document(value: dict[str, Any]) -> None:
 
 
 def _other_evidence(value: dict[str, Any]) -> None:
-    row = next(r for r in value["journal"] if r["event"] == "proposal.approved")
-    row["actor_name"], row["actor_id"] = "the.boss", 1
+    approved(value).update(actor_name="the.boss", actor_id=1)
 
 
 def _a_row_less(value: dict[str, Any]) -> None:
@@ -117,6 +129,10 @@ LIES: list[tuple[str, Callable[[dict[str, Any]], None]]] = [
     ("Decision", lambda v: change(v, "decision", "on_behalf_of", to={"id": 1, "handle": "the.boss"})),
     ("Decision", lambda v: change(v, "decision", "verdict", to="reject")),
     ("Decision", lambda v: v["decision"].pop("verdict")),
+    ("Journal", lambda v: change(v, "tenant", "id", to="1")),
+    ("Journal", lambda v: change(v, "journal", 0, "actor_id", to="1")),
+    ("Decision", lambda v: approved(v).update(evidence="[" * 100_000)),
+    ("Decision", lambda v: approved(v).update(evidence="[]")),
 ]
 
 

@@ -36,14 +36,19 @@ class Command(BaseCommand):
             found = verify(_text(file), trusted=trusted)
             self.stdout.write(f"Trusting the key {fingerprint(trusted)}.")
         except NotAnExport as broken:
-            raise CommandError(str(broken)) from broken
+            raise CommandError(_written(str(broken))) from broken
         except BadKey as broken:
             raise CommandError(f"--key: {broken}") from broken
         for finding in found.findings:
-            self.stdout.write(f"{'ok   ' if finding.ok else 'WRONG'} {finding.what}: {finding.sentence}.")
+            self.stdout.write(f"{'ok   ' if finding.ok else 'WRONG'} {finding.what}: {_written(finding.sentence)}.")
         if not found.ok:
             raise CommandError("This file proves nothing.")
-        self.stdout.write(found.proves)
+        self.stdout.write(_written(found.proves))
+
+
+def _written(text: str) -> str:
+    """What the file says, in one line: whoever made it could write over the lines above by what a terminal obeys."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _text(file: str) -> str:
