@@ -22,7 +22,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.defaults import bad_request as plain_bad_request
 
 from access import authority
@@ -31,6 +30,7 @@ from access.refusals import Conflict, NotFound, NotPermitted, Refused, Unprocess
 from access.roles import Role
 from access.tenancy import reading
 from web import htmx
+from web.addresses import came_from
 
 P = ParamSpec("P")
 SAFE = ("GET", "HEAD")
@@ -98,14 +98,13 @@ def too_large() -> Unprocessable:
 
 def refused(request: HttpRequest, refusal: Refused, status: int = 0) -> HttpResponse:
     """A refusal as content: a page, or the fragment that htmx swaps. Inside a scope it carries the counts."""
-    back = _back(request)
     return htmx.render_conflict(
         request,
         htmx.Conflict(
             title=_title(refusal, status),
             not_done="Nothing was recorded and nothing was sent.",
             because=str(refusal),
-            next_url=back,
+            next_url=came_from(request),
             next_label="See how it is now" if isinstance(refusal, Conflict) else "Back",
             status=status or status_of(refusal),
         ),
@@ -192,12 +191,3 @@ def _title(refusal: Refused, status: int) -> str:
         (title for family, title in families.items() if isinstance(refusal, family)),
         "Somebody or something was first",
     )
-
-
-def _back(request: HttpRequest) -> str:
-    htmx_asked = getattr(request, "htmx", None)
-    came_from = (htmx_asked.current_url if htmx_asked else None) or request.headers.get("Referer", "")
-    fits = url_has_allowed_host_and_scheme(
-        came_from, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
-    return came_from if fits else "/"

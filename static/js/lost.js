@@ -17,5 +17,8 @@ document.addEventListener("htmx:timeout", () => {
   say("The answer did not come in time. Reload the page to see what was recorded before you try again.");
 });
 document.addEventListener("htmx:responseError", (event) => {
-  if (!polled(event)) say(`The server answered ${event.detail.xhr.status}. Reload the page to see what was recorded.`);
+  if (polled(event)) return;
+  const { status } = event.detail.xhr;
+  if (status === 401) say("You are signed out, and nothing was recorded. Reload the page to sign in.");
+  else say(`The server answered ${status}. Reload the page to see what was recorded.`);
 });

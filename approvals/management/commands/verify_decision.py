@@ -40,7 +40,9 @@ class Command(BaseCommand):
         except BadKey as broken:
             raise CommandError(f"--key: {broken}") from broken
         for finding in found.findings:
-            self.stdout.write(f"{'ok   ' if finding.ok else 'WRONG'} {finding.what}: {_written(finding.sentence)}.")
+            self.stdout.write(
+                f"{'ok   ' if finding.ok else 'WRONG'} {finding.what}: {_written(finding.sentence)}."
+            )
         if not found.ok:
             raise CommandError("This file proves nothing.")
         self.stdout.write(_written(found.proves))
