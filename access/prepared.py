@@ -19,7 +19,14 @@ from psycopg import adapt, errors, pq
 MOST_PREPARED = 500
 """So many statements a session keeps; there are about a hundred, some in two kinds of integers."""
 _KEPT = "_counterfoil_prepared"
+_GONE = errors.InvalidSqlStatementName.sqlstate.encode()
+_OUTLIVED = (errors.FeatureNotSupported.sqlstate.encode(), b"RevalidateCachedQuery")
+"""Its rows have other types now: a migration has run. The server has no code of its own for it."""
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+
+
+class OutOfDate(psycopg.OperationalError):
+    """A migration, or whoever emptied the session, came between. As after an outage, the same may be asked again."""
 
 
 class Found:
@@ -66,6 +73,8 @@ class _Session:
         self.session = session
         self._seen: dict[str, tuple[Any, dict[tuple[int, ...], bytes]]] = {}
         self._count = 0
+        self._full = False
+        """Whether the server keeps statements that are not known here any more."""
 
     def run(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Found:
         self._begin()
@@ -96,19 +105,36 @@ class _Session:
             session.execute("SELECT")  # it knows how to say that
 
     def _prepare(self, text: bytes, types: tuple[int, ...]) -> bytes:
-        if self._count % MOST_PREPARED == MOST_PREPARED - 1:
+        if self._full or self._count % MOST_PREPARED == MOST_PREPARED - 1:
             self._checked(self.session.pgconn.exec_(b"DEALLOCATE ALL"))
-            for _, prepared in self._seen.values():
-                prepared.clear()
+            self._forget()
+            self._full = False
         self._count += 1
         name = b"counterfoil_%d" % self._count
         self._checked(self.session.pgconn.prepare(name, text, types))
         return name
 
+    def _forget(self) -> None:
+        for _, prepared in self._seen.values():
+            prepared.clear()
+
     def _checked(self, result: Any) -> Any:
         if result.status not in _DONE:
-            raise errors.error_from_result(result, encoding=self.session.info.encoding)
+            raise self._error_of(result)
         return result
+
+    def _error_of(self, result: Any) -> psycopg.Error:
+        state = result.error_field(pq.DiagnosticField.SQLSTATE)
+        if not state:
+            # No server said this: the link broke. As a cursor says it, and what an outage is (`access/outages.py`).
+            return psycopg.OperationalError(result.get_error_message(self.session.info.encoding))
+        if state == _GONE or (state, result.error_field(pq.DiagnosticField.SOURCE_FUNCTION)) == _OUTLIVED:
+            self._forget()
+            self._full = True
+            return OutOfDate(
+                "What this session had prepared no longer holds; the same question may be asked again."
+            )
+        return errors.error_from_result(result, encoding=self.session.info.encoding)
 
 
 def _kept(mine: BaseDatabaseWrapper) -> _Session:
