@@ -19,9 +19,10 @@ from psycopg import adapt, errors, pq
 MOST_PREPARED = 500
 """So many statements a session keeps; there are about a hundred, some in two kinds of integers."""
 _KEPT = "_counterfoil_prepared"
-_GONE = errors.InvalidSqlStatementName.sqlstate.encode()
-_OUTLIVED = (errors.FeatureNotSupported.sqlstate.encode(), b"RevalidateCachedQuery")
-"""Its rows have other types now: a migration has run. The server has no code of its own for it."""
+_GONE = b"26000"
+"""There is no such prepared statement: somebody has emptied the session."""
+_OUTLIVED = (b"0A000", b"RevalidateCachedQuery")
+"""Its rows have other types now: a migration has run. The code alone says "not supported"; the rest is the place."""
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 

@@ -37,7 +37,11 @@ class Claiming:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._cursor = 0
+        self._cursors = {True: 0, False: 0}
+        """The lane that was served last, by claims from the start and from the marks: the next claim begins after it, so
+        that lanes take turns however few slots are free, and each is looked at from its start."""
+        self.has_walked_all = True
+        """Whether the last claim saw every lane that had something ready."""
         self.lanes: rows.Lanes = {}
         self.limiter = Limiter(engine)
         self.marks = Marks()
@@ -48,19 +52,14 @@ class Claiming:
         """There are items whose worker stopped before."""
         self._suspects = True
 
-    @property
-    def has_walked_all(self) -> bool:
-        """Whether the last claim saw every lane that had something ready."""
-        return self._cursor == 0
-
     def ask(self, connection: Connection, free: int, running: Collection[Pinned]) -> Asked:
         """Inside the batch's transaction: claim for `free` slots, while the process runs `running` beside them."""
         if free <= 0:
             return Asked()
         plain = self._plain_share(free)
         asked = {"worker": self._engine.worker_id, "apart": self._engine.serving.apart}
-        walk = {**asked, "cursor": self._cursor, "lanes": LANES_WALKED, "free": plain}
         from_start = self.marks.look_from_start()
+        walk = {**asked, "cursor": self._cursors[from_start], "lanes": LANES_WALKED, "free": plain}
         if not from_start:
             walk |= self.marks.parameters()
         may_suspect = self._suspects and not any(p.claim.deaths for p in running)
@@ -78,8 +77,7 @@ class Claiming:
         if asked.plain is not None:
             found = asked.plain.fetchall()
             claims = self._pinned(found)
-            lanes = {p.claim.lane_id for p in claims}
-            self._cursor = max(lanes) if len(lanes) >= LANES_WALKED else 0
+            self._served({p.claim.lane_id for p in claims}, from_start=asked.from_start)
             self.marks.claimed(
                 zip((row[rows.RANK] for row in found), (p.claim for p in claims), strict=False),
                 took=max(row[-1] for row in found),
@@ -109,6 +107,11 @@ class Claiming:
         columns = [list(column) for column in zip(*following, strict=True)]
         named = dict(zip(rows.NEXT_COLUMNS, columns, strict=True))
         return {**named, "floors": [self.marks.floor(lane) for lane in named["lanes"]]}
+
+    def _served(self, lanes: Collection[int], *, from_start: bool) -> None:
+        before = self._cursors[from_start]
+        self._cursors[from_start] = max(lanes, key=lambda lane: (lane <= before, lane), default=before)
+        self.has_walked_all = len(lanes) < LANES_WALKED
 
     def _plain_share(self, free: int) -> int:
         """How many of the free slots the lanes without a limit may take, while others wait under limits."""

@@ -52,8 +52,7 @@ class Limiter:
         }
 
     def open_lanes(self, found: Sequence[Lane]) -> list[Lane]:
-        """Those of a walk that are not known to be closed; the next walk goes on after them, or begins anew."""
-        self._cursor = found[-1][0] if len(found) >= LANES_WALKED + len(self._closed) else 0
+        """Those of a walk that are not known to be closed."""
         now = time.monotonic()
         self._closed = {lane: at for lane, at in self._closed.items() if at > now}
         return [lane for lane in found if lane[0] not in self._closed]
@@ -68,7 +67,7 @@ class Limiter:
         self._closed = {lane: at for lane, at in self._closed.items() if at > soon}
 
     def claim(self, connection: Connection, lanes: Sequence[Lane], free: int) -> list[Pinned]:
-        """Up to `free` items of `lanes`, as many as their limits allow."""
+        """Up to `free` items of `lanes`, as many as their limits allow; the next walk begins after the last one served."""
         if not lanes or free <= 0:
             return []
         with connection.transaction():
@@ -77,6 +76,7 @@ class Limiter:
             )  # a person edits it; others shall not wait with us
             limits = _Limits(connection, lanes)
             counts = self._counts(limits, lanes, free)
+            self._cursor = next(reversed(counts), lanes[-1][0])
             claims = self._take(connection, counts) if counts else []
             limits.charge(claims)
         return claims

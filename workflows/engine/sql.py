@@ -47,20 +47,31 @@ LEFT JOIN LATERAL (SELECT value FROM workflows_iteminput WHERE item_id = taken.i
 """
 """What was taken, and in the last column how long that took; one row of nulls when it was nothing."""
 
+
+def _walk(ready: str, *, also: str = "") -> str:
+    """The lanes that have ready items, one probe of the index each: those after the cursor, then from the first one on."""
+
+    def some(name: str, start: str, end: str) -> str:
+        return f"""{name} AS (
+  (SELECT w.lane_id FROM workflows_workitem w WHERE {ready} AND w.lane_id > {start} {end} {also}
+   ORDER BY w.lane_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {ready} AND w.lane_id > {name}.lane_id {end}
+          ORDER BY w.lane_id LIMIT 1)
+  FROM {name} WHERE {name}.lane_id IS NOT NULL)"""
+
+    return f"""{some("further", "%(cursor)s", "")},
+{some("around", "0", "AND w.lane_id <= %(cursor)s")},
+walked AS MATERIALIZED (
+  SELECT lane_id FROM (SELECT lane_id FROM further UNION ALL SELECT lane_id FROM around) l
+  WHERE lane_id IS NOT NULL AND lane_id <> ALL(%(apart)s::bigint[]) LIMIT %(lanes)s)"""
+
+
 _SHARE = """share AS (
   SELECT greatest(1, ceil(%(free)s::numeric / greatest(1, (SELECT count(*) FROM walked))))::int AS each)"""
 
 CLAIM = f"""
-WITH RECURSIVE lanes AS (
-  (SELECT lane_id FROM workflows_workitem
-   WHERE {_PLAINLY_READY} AND lane_id > %(cursor)s AND {LEASE_LIVES}
-   ORDER BY lane_id LIMIT 1)
-  UNION ALL
-  SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {_PLAINLY_READY} AND w.lane_id > lanes.lane_id
-          ORDER BY w.lane_id LIMIT 1)
-  FROM lanes WHERE lanes.lane_id IS NOT NULL
-), walked AS MATERIALIZED (
-  SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL AND lane_id <> ALL(%(apart)s::bigint[]) LIMIT %(lanes)s),
+WITH RECURSIVE {_walk(_PLAINLY_READY, also=f"AND {LEASE_LIVES}")},
 {_SHARE},
 chosen AS (
   SELECT x.id FROM walked, share, LATERAL (
@@ -68,7 +79,7 @@ chosen AS (
     ORDER BY rank, id LIMIT share.each FOR UPDATE SKIP LOCKED) x
   LIMIT %(free)s),
 {_TAKEN}"""
-"""Lanes without a limit that have ready items, walked from the process's cursor on; each gives its share."""
+"""Lanes without a limit that have ready items, walked from the process's cursor on and around; each gives its share."""
 
 CLAIM_ON = f"""
 WITH marks AS MATERIALIZED (
@@ -84,11 +95,11 @@ lanes AS (
   UNION ALL
   SELECT x.lane_id, -1, 0 FROM gaps, LATERAL (
     SELECT w.lane_id FROM workflows_workitem w
-    WHERE {_PLAINLY_READY} AND w.lane_id > gaps.low AND w.lane_id < gaps.high ORDER BY w.lane_id LIMIT 1) x),
+    WHERE {_PLAINLY_READY} AND w.lane_id > gaps.low AND w.lane_id < gaps.high
+      AND w.lane_id <> ALL(%(apart)s::bigint[]) ORDER BY w.lane_id LIMIT 1) x),
 walked AS MATERIALIZED (
-  SELECT lane_id, rank, id FROM lanes
-  WHERE lane_id > %(cursor)s AND lane_id <> ALL(%(apart)s::bigint[]) AND {LEASE_LIVES}
-  ORDER BY lane_id LIMIT %(lanes)s),
+  SELECT lane_id, rank, id FROM lanes WHERE lane_id <> ALL(%(apart)s::bigint[]) AND {LEASE_LIVES}
+  ORDER BY lane_id <= %(cursor)s, lane_id LIMIT %(lanes)s),
 {_SHARE},
 chosen AS (
   SELECT x.id FROM walked, share, LATERAL (
@@ -111,18 +122,11 @@ WITH chosen AS (
 """One item whose worker stopped before: a process holds one such at a time, so that another death tells which it was."""
 
 LIMITED_LANES = f"""
-WITH RECURSIVE lanes AS (
-  (SELECT lane_id FROM workflows_workitem WHERE {_READY_UNDER_A_LIMIT} AND lane_id > %(cursor)s
-   ORDER BY lane_id LIMIT 1)
-  UNION ALL
-  SELECT (SELECT w.lane_id FROM workflows_workitem w WHERE {_READY_UNDER_A_LIMIT} AND w.lane_id > lanes.lane_id
-          ORDER BY w.lane_id LIMIT 1)
-  FROM lanes WHERE lanes.lane_id IS NOT NULL)
-SELECT l.id, l.tenant_id, l.name FROM (
-  SELECT lane_id FROM lanes WHERE lane_id IS NOT NULL AND lane_id <> ALL(%(apart)s::bigint[]) LIMIT %(lanes)s) w
-JOIN workflows_lane l ON l.id = w.lane_id ORDER BY l.id
+WITH RECURSIVE {_walk(_READY_UNDER_A_LIMIT)}
+SELECT l.id, l.tenant_id, l.name FROM walked w JOIN workflows_lane l ON l.id = w.lane_id
+ORDER BY l.id <= %(cursor)s, l.id
 """
-"""Lanes under a limit that have ready items, after the cursor."""
+"""Lanes under a limit that have ready items, from the cursor on and around."""
 
 CLAIM_LIMITED = f"""
 WITH allowed AS (SELECT * FROM unnest(%(lanes)s::bigint[], %(counts)s::int[]) AS a(lane_id, count)),
