@@ -53,7 +53,8 @@ def _points(value: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if value["amount"] is not None:
         yield "Amount", f"{value['amount']} {value['currency']}"
     for hand in value.get("hands", {}).get("latest", []):
-        yield f"{hand['step']} {hand['key']}: {hand['what']}", f"by {hand['by']}"
+        place = f"{hand['step']} {hand['key']}".strip()
+        yield f"{place}: {hand['what']}", f"by {hand['by']}"
     for source in value["sources"]:
         yield f"Source {source['name']}", f"version {source['version']}"
     yield "Policy", f"{value['policy']['name']} revision {value['policy']['revision']}"

@@ -25,6 +25,7 @@ CONTRIBUTING = (
     "item.skipped",
     "job.redriven",
     "job.migrated",
+    "steps.run_again",
     "proposal.again_asked",
 )
 """Events whose author had a hand in what is proposed, and so cannot sign it under four eyes."""

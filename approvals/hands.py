@@ -11,11 +11,16 @@ from workflows.models import Job, JournalEntry
 NAMED = 50
 """So many are named in a document; the rest is counted."""
 
-_EVENTS = {"item.corrected": "corrected", "item.skipped": "left out", "question.answered": "answered"}
+_EVENTS = {
+    "item.corrected": "corrected",
+    "item.skipped": "left out",
+    "question.answered": "answered",
+    "steps.run_again": "run again from here on",
+}
 
 
 def hands_on(job: Job) -> dict[str, Any]:
-    """How many corrections, items left out and answers there were, and the latest of them by name. Two queries."""
+    """How many corrections, items left out, answers and runs anew there were, and the latest of them by name. Two queries."""
     latest = _LATEST.all(job.pk)
     if not latest:
         return {"count": 0, "latest": []}

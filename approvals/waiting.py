@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 from access.roles import WORKER
 from approvals.closing import close
@@ -63,12 +64,19 @@ def _awaits(job: Job) -> str | None:
     return f"waits for {'a manager' if missing == 1 else f'{missing} managers'} until {time}"
 
 
+def _runs_again(job: Job, closed_at: datetime) -> bool:
+    """Whether steps were run again since a proposal was closed: then it is they that the job waits for."""
+    if not job.reruns:
+        return False
+    return JournalEntry.objects.filter(job=job, event="steps.run_again", at__gte=closed_at).exists()
+
+
 def _sent_back(job: Job) -> str | None:
     last = Proposal.objects.filter(job=job).order_by("-number").first()
     refused = JournalEntry.objects.filter(job=job, event="proposal.refused").order_by("-sequence").first()
     if refused is not None and (last is None or refused.at > (last.closed_at or last.frozen_at)):
         return f"no proposal could be made: {json.loads(refused.evidence)['why']}"
-    if last is None or last.closed_at is None:
+    if last is None or last.closed_at is None or _runs_again(job, last.closed_at):
         return None
     at = clock(last.closed_at, last.tenant_id)
     if last.closing == Closing.CHANGES_REQUESTED:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from django import forms
 
 from workflows.forms import attempts_field
+from workflows.rerunning import Choice
 
 
 class ReasonForm(forms.Form):
@@ -23,3 +27,18 @@ class RedriveForm(ReasonForm):
 
     attempts = attempts_field("Attempts for each item")
     field_order = ("attempts", "reason")
+
+
+class RunAgainForm(ReasonForm):
+    """From which step on, and why. What cannot be chosen any more the action refuses. `seen`: the job's `reruns`."""
+
+    first = forms.CharField(
+        label="From this step on", max_length=80, error_messages={"required": "Choose the first step."}
+    )
+    seen = forms.IntegerField(widget=forms.HiddenInput, min_value=0, max_value=2**15)
+    field_order = ("first", "reason", "seen")
+
+    def __init__(self, data: Any, choices: Sequence[Choice] = (), seen: int = 0) -> None:
+        super().__init__(data, initial={"seen": seen})
+        steps = [(c.step.name, f"{c.step.ordinal}. {c.step.title}") for c in choices if not c.why_not]
+        self.fields["first"].widget = forms.Select(choices=steps)

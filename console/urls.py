@@ -4,6 +4,7 @@ from django.urls import URLPattern, path
 
 from console import health
 from console.views import (
+    again,
     changing,
     correcting,
     costs,
@@ -42,6 +43,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("t/<slug:slug>/jobs/<int:job_id>/steps/<int:stage_id>/", job.stage, name="stage"),
     path("t/<slug:slug>/jobs/<int:job_id>/redrive/", changing.redrive, name="job-redrive"),
+    path("t/<slug:slug>/jobs/<int:job_id>/run-again/", again.run_again, name="job-run-again"),
     path("t/<slug:slug>/jobs/<int:job_id>/migrate/", migrating.migrate, name="job-migrate"),
     path("t/<slug:slug>/jobs/<int:job_id>/files/<str:digest>/", job.job_file, name="job-file"),
     path("t/<slug:slug>/jobs/<int:job_id>/input.json", job.job_input, name="job-input"),

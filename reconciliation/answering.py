@@ -23,6 +23,13 @@ _ASKED_AGAIN = (
     CaseKind.PERMANENT_ERROR,
     CaseKind.NO_APPROVER,
 )
+_RUN_AGAIN = (
+    CaseKind.PROPOSAL_EXPIRED,
+    CaseKind.CHANGES_REQUESTED,
+    CaseKind.FACT_CHANGED,
+    CaseKind.PERMANENT_ERROR,
+    CaseKind.RETRY_EXHAUSTED,
+)
 _OF_ITEMS = (
     CaseKind.RETRY_EXHAUSTED,
     CaseKind.PERMANENT_ERROR,
@@ -99,6 +106,11 @@ def migrated(happened: Happened) -> None:
     _close(
         happened, (CaseKind.REVISION_MISSING, CaseKind.RETRY_EXHAUSTED, CaseKind.PERMANENT_ERROR), "migrated"
     )
+
+
+def run_again(happened: Happened) -> None:
+    """Somebody had steps run again: that answers what became of the proposal, and what stopped is set aside."""
+    _close(happened, _RUN_AGAIN, "steps run again")
 
 
 def released(happened: Happened) -> None:

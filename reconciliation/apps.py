@@ -33,6 +33,7 @@ class ReconciliationConfig(AppConfig):
             ("revision.missing", listening.revision_missing),
             ("revision.returned", answering.revision_returned),
             ("job.migrated", answering.migrated),
+            ("steps.run_again", answering.run_again),
             ("deadline.passed", listening.deadline_passed),
             ("proposal.refused", listening.proposal_refused),
             ("proposal.expired", listening.proposal_expired),

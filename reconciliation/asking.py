@@ -240,6 +240,7 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.CORRECT: ("Correct…", ""),
     _V.SKIP: ("Skip…", ""),
     _V.REPROPOSE: ("Propose…", "p"),
+    _V.RUN_AGAIN: ("Run again…", "s"),
     _V.RELEASE: ("Lift…", "h"),
     _V.MIGRATE: ("Migrate…", ""),
     _V.GO_ON: ("Go on…", ""),
@@ -255,5 +256,6 @@ URL_OF: dict[VerbName, str] = {
     _V.LOOK_UP: "case-look-up",
     _V.CORRECT: "item-correct",
     _V.MIGRATE: "job-migrate",
+    _V.RUN_AGAIN: "job-run-again",
     **{a.verb: a.url_name for a in ASKS if a.verb is not None},
 }

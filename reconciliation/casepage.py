@@ -193,6 +193,8 @@ def _for_viewer(verb: Verb, case: Case, held: frozenset[Role], person_id: int) -
     may = set(WHO_MAY)
     if verb.name is VerbName.RECORD_OUTCOME:
         may = set(SECONDERS)
+    if verb.name is VerbName.RUN_AGAIN and case.job.submitted_by_id == person_id:
+        may |= {Role.SUBMITTER}
     if verb.name is VerbName.CANCEL:
         own = case.job.submitted_by_id == person_id and case.job.state in BEFORE_SENDING[:-1]
         may = {Role.ADMIN, *([Role.SUBMITTER] if own else [])}

@@ -185,6 +185,11 @@ def repropose(s: Situation) -> str:
     return "" if s.job.state == JobState.VALIDATED else f"{s.job.label} has moved on."
 
 
+def run_again(s: Situation) -> str:
+    """A job whose proposal is closed, and of which nothing stands elsewhere."""
+    return s.why_not_run_again
+
+
 def release(s: Situation) -> str:
     """A job that is held, and whose revision a worker has by now: else it would be held again."""
     if s.without_revision:

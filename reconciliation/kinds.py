@@ -26,6 +26,7 @@ class VerbName(StrEnum):
     CORRECT = "correct and retry"
     SKIP = "skip"
     REPROPOSE = "repropose"
+    RUN_AGAIN = "run steps again"
     RELEASE = "release hold"
     MIGRATE = "migrate"
     GO_ON = "go on"
@@ -62,8 +63,8 @@ class Terms:
 _V = VerbName
 _DOUBT = (_V.LOOK_UP, _V.CONFIRM_WITH_RECEIPT, _V.CONFIRM_NOT_APPLIED, _V.RESUBMIT)
 _STUCK = (_V.RETRY, _V.CORRECT, _V.SKIP, _V.GIVE_UP, _V.CANCEL)
-_CANNOT_SUCCEED = (_V.RETRY, _V.CORRECT, _V.SKIP, _V.REPROPOSE, _V.GIVE_UP, _V.CANCEL)
-_ASK_AGAIN = (_V.REPROPOSE, _V.GIVE_UP)
+_CANNOT_SUCCEED = (_V.RETRY, _V.CORRECT, _V.SKIP, _V.REPROPOSE, _V.RUN_AGAIN, _V.GIVE_UP, _V.CANCEL)
+_ASK_AGAIN = (_V.REPROPOSE, _V.RUN_AGAIN, _V.GIVE_UP)
 
 
 def _hours(count: int) -> timedelta:
@@ -93,7 +94,7 @@ KINDS: dict[CaseKind, Terms] = {
     CaseKind.DEADLINE_PASSED: Terms(_hours(4), (_V.RELEASE,), queue=Queue.HELD),
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),
-    CaseKind.FACT_CHANGED: Terms(_hours(24), _ASK_AGAIN),
+    CaseKind.FACT_CHANGED: Terms(_hours(24), (_V.RUN_AGAIN, _V.REPROPOSE, _V.GIVE_UP)),
     # Nobody says that it is answered: it closes when enough people at work can sign, and not before.
     CaseKind.NO_APPROVER: Terms(_hours(8), (_V.CANCEL,), owner=Role.ADMIN),
     CaseKind.SEND_BLOCKED: Terms(_hours(4), (_V.GO_ON, _V.RETRY, _V.GIVE_UP, _V.CANCEL)),

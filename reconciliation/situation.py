@@ -22,9 +22,10 @@ from dispatch.locks import database_clock
 from dispatch.models import Observation, Operation, ReceiverContract, Submission
 from dispatch.outcomes import safe_until
 from dispatch.states import OperationState
+from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
 from reconciliation.reviewing import operations_of
-from workflows import known
+from workflows import known, rerunning
 from workflows.migrating.planning import targets_of, why_not
 from workflows.models import HeldFor, Job, Worker, WorkItem
 from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
@@ -118,6 +119,9 @@ class Situation:
     why_not_migrate: str
     """Why it cannot be taken to another revision, in a sentence, or nothing. Of a missing revision's case only."""
 
+    why_not_run_again: str
+    """Why none of its steps can be run again, in a sentence, or nothing. Of the kinds that ask about a draft only."""
+
     unreachable: bool
     """Whether one of those waits behind an operation that stopped, so that it could never be its turn."""
 
@@ -156,6 +160,7 @@ def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situ
         unsent=tuple(o for o in siblings if o.state == OperationState.PREPARED),
         without_revision=job.held_for == HeldFor.REVISION and not known.has_worker(job),
         why_not_migrate=_why_not_migrate(job) if case.kind == CaseKind.REVISION_MISSING else "",
+        why_not_run_again=rerunning.why_not(job) if VerbName.RUN_AGAIN in terms_of(case.kind).verbs else "",
         unreachable=_unreachable(siblings),
         clock=database_clock(),
     )

@@ -38,12 +38,13 @@ def verbs_of(situation: Situation) -> list[Verb]:
 
     What is about a step is not offered where there is none, nor what is about a draft where there is a step.
     """
-    beside = {VerbName.REPROPOSE} if situation.item is not None else _ABOUT_A_STEP
+    beside = _ABOUT_A_DRAFT if situation.item is not None else _ABOUT_A_STEP
     if situation.case.kind != CaseKind.PERMANENT_ERROR:
         beside = set()
     return [_verb(name, situation) for name in terms_of(situation.case.kind).verbs if name not in beside]
 
 
+_ABOUT_A_DRAFT = {VerbName.REPROPOSE, VerbName.RUN_AGAIN}
 _ABOUT_A_STEP = {VerbName.RETRY, VerbName.CORRECT, VerbName.SKIP}
 
 
@@ -161,6 +162,12 @@ RULES: dict[VerbName, _Rule] = {
         "Propose again",
         _says("Freezes the same draft anew, with new keys and a new expiry. No step runs again."),
         guards.repropose,
+        _never,
+    ),
+    VerbName.RUN_AGAIN: _Rule(
+        "Run steps again",
+        _says("Has the steps you choose read and ask anew, for a new proposal. You cannot approve what comes of it."),
+        guards.run_again,
         _never,
     ),
     VerbName.RELEASE: _Rule(

@@ -38,6 +38,8 @@ class Claim:
     deaths: int = 0
     patient: bool = False
     """Whether its stage may go on before each of its items has come to an end."""
+    reruns: int = 0
+    """How often steps of its job had been run again: what was kept of them before is not what it works on."""
     elapsed_before: float = 0.0
     """Seconds from the item's first start to this one, by the database's clock."""
     reserved_tokens: float = 0.0

@@ -5,6 +5,8 @@ What was saved stays, what runs may finish; lifting the hold lets it go on witho
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import connection
 from django.utils import timezone
 
@@ -23,6 +25,16 @@ def watch(job: Job) -> None:
     """Have the deadline looked at when it comes. In the transaction that submits the job."""
     if job.deadline_at is not None:
         machines.ring(job=job, machine=MACHINE, key="1", at=job.deadline_at)
+
+
+def begin_again(job: Job, now: datetime) -> dict[str, str]:
+    """Evidence for a locked job's journal: a deadline that has passed lies as far ahead again as when it was submitted."""
+    if job.deadline_at is None or job.deadline_at > now:
+        return {}
+    deadline = now + (job.deadline_at - job.created_at)
+    Job.objects.filter(pk=job.pk).update(deadline_at=deadline)
+    job.deadline_at = deadline
+    return {"deadline_at": deadline.isoformat()}
 
 
 def look(claim: Claim) -> Done | Wait:

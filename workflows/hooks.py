@@ -89,12 +89,15 @@ _objections: list[Objection] = []
 
 
 def objects_to_redrive(objection: Objection) -> None:
-    """Add a reason that forbids to redrive a failed job: a sentence, or "". Asked with and without the job's lock."""
+    """Add a reason that forbids to redrive a failed job, or to run steps again: a sentence, or "".
+
+    Asked with and without the job's lock.
+    """
     _objections.append(objection)
 
 
 def why_not_redrive(job: Job) -> str:
-    """The first room's reason not to redrive the job, or "". Needs the tenant's scope."""
+    """The first room's reason not to redrive the job, or to run steps again, or "". Needs the tenant's scope."""
     return next((said for objection in _objections if (said := objection(job))), "")
 
 

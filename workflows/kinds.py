@@ -11,7 +11,7 @@ class StageKind(models.TextChoices):
     EACH = "each"
     PROPOSE = "propose"
     MACHINE = "machine"
-    SET_ASIDE = "set aside"  # what an earlier revision had done and a migration did not keep
+    SET_ASIDE = "set aside"  # what a migration did not keep, or what a step had done before it was run again
 
 
 NOT_STEPS = (StageKind.MACHINE, StageKind.SET_ASIDE)

@@ -14,7 +14,7 @@ from console.words import in_words, several
 from dispatch import fates as dispatch_fates
 from dispatch.fates import Fate as FateWord
 from dispatch.fates import FateOf
-from workflows import hooks
+from workflows import hooks, rerunning
 from workflows.actions.cancel import AlreadyEnded
 from workflows.actions.redrive import why_not_redrive
 from workflows.compensation.plan import steps_to_undo
@@ -74,11 +74,11 @@ class Redriving:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """The items of one step of an earlier revision that a migration did not keep."""
+    """What one step did before a migration that did not keep it, or before it was run again."""
 
     stage_id: int
     step: str
-    revision: str
+    since: str
 
     @property
     def title(self) -> str:
@@ -228,10 +228,30 @@ def may_migrate(job: Job, roles: frozenset[Role]) -> bool:
     return Role.OPERATOR in roles and job.state in MIGRATABLE and bool(targets_of(job))
 
 
+def may_run_again(job: Job, roles: frozenset[Role], person_id: int) -> bool:
+    """As the action asks who may: an operator, or the submitter of the job."""
+    return Role.OPERATOR in roles or (job.submitted_by_id == person_id and Role.SUBMITTER in roles)
+
+
+def runs_again(job: Job, roles: frozenset[Role], person_id: int) -> bool:
+    """Whether steps can be run again now, by whoever looks."""
+    return may_run_again(job, roles, person_id) and not rerunning.why_not(job)
+
+
 def set_aside(job: Job) -> list[SetAside]:
-    """What migrations did not keep, by step and revision, oldest first. One query."""
+    """What migrations and runs anew have set aside, oldest first. One query."""
     stages = Stage.objects.filter(job=job, kind=StageKind.SET_ASIDE).order_by("pk")
-    return [SetAside(s.pk, *s.name.rsplit("@", 1)) for s in stages]
+    return [_set_aside(stage) for stage in stages]
+
+
+def _set_aside(stage: Stage) -> SetAside:
+    step, again, number = stage.name.rpartition("#")
+    if again:
+        return SetAside(
+            stage.pk, step, "before it was run again" if number == "1" else f"before run {number} anew"
+        )
+    step, _, revision = stage.name.rpartition("@")
+    return SetAside(stage.pk, step, f"of revision {revision}")
 
 
 def refuse_ended(job: Job) -> None:
@@ -240,13 +260,15 @@ def refuse_ended(job: Job) -> None:
         raise AlreadyEnded(f"{job.label} has already ended; nothing was stopped.")
 
 
-def permissions(job: Job, roles: frozenset[Role], person_id: int) -> list[Permission]:
-    """Who can do what, first whoever looks."""
+def permissions(job: Job, roles: frozenset[Role], person_id: int, *, again: bool = False) -> list[Permission]:
+    """Who can do what, first whoever looks. `again`: whether they can run steps again now."""
     yours = []
     if job.state not in ENDED and may_hold(roles):
         yours.append("lift the hold" if job.held_at else "hold this job")
     if may_cancel(job, roles, person_id):
         yours.append("cancel it")
+    if again:
+        yours.append("run its steps again")
     if job.state == JobState.FAILED and Role.OPERATOR in roles:
         yours.append("redrive it, if nothing of it was applied")
     who = "You, " + ", ".join(sorted(r.value for r in roles))

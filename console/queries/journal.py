@@ -42,6 +42,7 @@ SENTENCES = {
     "item.corrected": "What “{stage}” works on was corrected: {reason}",
     "item.skipped": "“{stage}” goes on without item {key}: {reason}",
     "job.redriven": "Redriven: {reason}",
+    "steps.run_again": "Steps run again, from “{stage}” on: {reason}",
     "retry.exhausted": "A step used up its attempts.",
     "deadline.passed": "The job was not prepared by its deadline; it is held.",
     "revision.missing": "The revision of the workflow is not deployed.",

@@ -46,6 +46,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     work = steps.work_of(found)
     undoing = undoing_of(found)
     cases, more_cases = open_cases_of(found)
+    again = queries.runs_again(found, request.roles, request.person.pk)
     return {
         "job": found,
         "ended": found.state in ENDED,
@@ -65,11 +66,12 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "cases": [(c, link("case", slug, c.pk)) for c in cases],
         "more_cases": more_cases,
         "fates": [] if found.state in ENDED else queries.fates(found),
-        "permissions": queries.permissions(found, request.roles, request.person.pk),
+        "permissions": queries.permissions(found, request.roles, request.person.pk, again=again),
         "may_hold": queries.may_hold(request.roles) and found.state not in ENDED,
         "may_cancel": queries.may_cancel(found, request.roles, request.person.pk),
         "redriving": queries.redriving(found, request.roles),
         "may_migrate": queries.may_migrate(found, request.roles),
+        "runs_again": again,
         "aside": queries.set_aside(found),
         "inputs": inputs.versions_of(found.pk),
         "cancel_is_final": found.state not in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION),

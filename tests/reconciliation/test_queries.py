@@ -138,9 +138,10 @@ def test_who_may_not_act_sees_why(desk: Desk) -> None:
     case = desk.happens(desk.world.job(), "proposal.expired")
     page = desk.page(case, desk.auditor)
     assert not page.may_work
-    assert [v.allowed for v in page.verbs] == [False, False]
+    assert [v.allowed for v in page.verbs] == [False, False, False]
     assert page.verbs[0].why_not == "Only an operator of this organisation may do this."
-    assert [v.allowed for v in desk.page(case, desk.world.submitter).verbs] == [True, False]
+    assert page.verbs[1].why_not == f"{page.job_label} has not come to a proposal yet."
+    assert [v.allowed for v in desk.page(case, desk.world.submitter).verbs] == [True, False, False]
 
 
 def test_a_pending_request_is_shown_to_who_may_answer_it() -> None:

@@ -65,7 +65,7 @@ def redrive_job_inside(
         "attempts": attempts,
         "stages": [s.name for s in stages],
         "items": len(items),
-        **_new_deadline(job, now),
+        **deadlines.begin_again(job, now),
         **journal.part_of(bulk),
     }
     journal.transition(job=job, to=JobState.VALIDATED, event="job.redriven", actor=actor, evidence=evidence)
@@ -132,13 +132,3 @@ def _propose_anew(job: Job, now: datetime) -> None:
 def _draft(job: Job) -> str:
     saved = Checkpoint.objects.filter(item__job=job, item__stage__kind=StageKind.PROPOSE)
     return str(saved.order_by("-version", "-pk").values_list("output", flat=True).first() or "")
-
-
-def _new_deadline(job: Job, now: datetime) -> dict[str, str]:
-    """A deadline that has passed lies as far ahead again as it did when the job was submitted."""
-    if job.deadline_at is None or job.deadline_at > now:
-        return {}
-    deadline = now + (job.deadline_at - job.created_at)
-    Job.objects.filter(pk=job.pk).update(deadline_at=deadline)
-    job.deadline_at = deadline
-    return {"deadline_at": deadline.isoformat()}

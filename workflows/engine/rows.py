@@ -120,6 +120,7 @@ def _pin(row: tuple[Any, ...], worker_id: int, worker_name: str) -> Pinned:
     name, kind, stage_ordinal, patient, limit_name, apart, workflow, revision, digest, reference, value = row[
         14:25
     ]
+    reruns = row[25]
     claim = Claim(
         item_id=item,
         tenant_id=tenant,
@@ -141,6 +142,7 @@ def _pin(row: tuple[Any, ...], worker_id: int, worker_name: str) -> Pinned:
         apart_for=apart,
         deaths=deaths,
         patient=patient,
+        reruns=reruns,
         elapsed_before=elapsed,
     )
     return Pinned(

@@ -241,8 +241,9 @@ def _argument(parameter: Parameter, pinned: Pinned, texts: Texts) -> Any:
 
 
 def kept_as(claim: Claim, stage: str) -> tuple[int, str]:
-    """Under what a process keeps a text of the claim's job: a migration gives the job other texts with its revision."""
-    return claim.job_id, f"{claim.revision}/{stage}"
+    """Under what a process keeps a text of the claim's job: a migration gives the job other texts with its revision, and
+    steps that are run again give others under the same."""
+    return claim.job_id, f"{claim.revision}/{claim.reruns}/{stage}"
 
 
 def _input_text(claim: Claim, texts: Texts) -> str:

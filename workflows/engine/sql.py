@@ -36,7 +36,7 @@ _TAKEN = f"""taken AS (
   FROM chosen WHERE w.id = chosen.id
   RETURNING w.id, w.tenant_id, w.job_id, w.stage_id, w.key, w.ordinal, w.claim_no, w.attempts, w.attempts_limit,
     w.lane_id, w.started_at, w.deaths, extract(epoch FROM w.started_at - w.first_started_at)::float8 AS elapsed, w.rank)
-SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, coalesce(l.revision_id, 0), j.workflow, j.revision, j.configuration_digest, j.reference, i.value,
+SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, coalesce(l.revision_id, 0), j.workflow, j.revision, j.configuration_digest, j.reference, i.value, j.reruns,
   extract(epoch FROM clock_timestamp() - statement_timestamp())::float8
 FROM (VALUES (1)) AS always LEFT JOIN (taken
 JOIN workflows_stage s ON s.id = taken.stage_id

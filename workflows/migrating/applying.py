@@ -10,15 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import F, Max, Value
-from django.db.models.functions import Concat
+from django.db.models import Max
 
 from access.refusals import Conflict
 from workflows import apart, needs, registry, stages
 from workflows.actions.revisions import lift
+from workflows.asides import UNFINISHED, set_aside
 from workflows.kinds import StageKind
 from workflows.locks import lock_unfinished
-from workflows.migrating.elements import LEFT
 from workflows.migrating.plan import Keep, Plan
 from workflows.migrating.planning import shape_of, why_not
 from workflows.migrating.results import Unfit, fitted, saved_in
@@ -77,20 +76,14 @@ def _set_aside(job: Job, plan: Plan, now: datetime) -> dict[str, str]:
     Returns their names, with the names that they had.
     """
     mark = f"@{plan.from_revision}"
-    names = list(Stage.objects.filter(pk__in=plan.aside).values_list("name", flat=True))
-    cancelled = {"state": ItemState.CANCELLED.number, "finished_at": now}
-    WorkItem.objects.filter(job=job, stage__in=plan.aside, state__in=LEFT).update(**cancelled)
-    Stage.objects.filter(pk__in=plan.aside, closed_at__isnull=True).update(closed_at=now)
-    Stage.objects.filter(pk__in=plan.aside).update(
-        name=Concat(F("name"), Value(mark)), kind=StageKind.SET_ASIDE
-    )
+    names = set_aside(job=job, stages=plan.aside, mark=mark, now=now)
     for keep in (k for k in plan.keeps if k.partly):
-        left = WorkItem.objects.filter(job=job, stage=keep.stage_id, state__in=LEFT)
+        left = WorkItem.objects.filter(job=job, stage=keep.stage_id, state__in=UNFINISHED)
         if count := left.count():
             aside = _stage_beside(Stage.objects.get(pk=keep.stage_id), f"{keep.was}{mark}", count, now)
-            left.update(stage_id=aside.pk, **cancelled)
-            names.append(keep.was)
-    return {f"{name}{mark}": name for name in names}
+            left.update(stage_id=aside.pk, state=ItemState.CANCELLED.number, finished_at=now)
+            names[aside.name] = keep.was
+    return names
 
 
 def _stage_beside(stage: Stage, name: str, total: int, now: datetime) -> Stage:

@@ -14,13 +14,11 @@ from django.db import connection
 from django.db.models import Max
 from pydantic import ValidationError
 
+from workflows.asides import UNFINISHED
 from workflows.authoring.steps import Step
 from workflows.migrating.results import Unfit
 from workflows.models import ItemInput, Stage, WorkItem
-from workflows.states import OPEN_ITEM_STATES, STUCK_ITEM_STATES
 from workflows.wording import problems_in
-
-LEFT = [s.number for s in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES)]
 
 
 class Element(NamedTuple):
@@ -34,14 +32,14 @@ class Element(NamedTuple):
 def as_they_are(stage: Stage) -> Iterator[Element]:
     """The elements of the stage's items that are not done, in their newest versions. Needs a transaction."""
     with connection.chunked_cursor() as cursor:
-        cursor.execute(_ELEMENTS, [stage.job_id, stage.pk, LEFT])
+        cursor.execute(_ELEMENTS, [stage.job_id, stage.pk, UNFINISHED])
         while rows := cursor.fetchmany(500):
             yield from (Element(*row) for row in rows)
 
 
 def from_source(stage: Stage, source: dict[str, str]) -> Iterator[Element]:
     """Their elements out of a converted source, by key. Raises Unfit where the two do not belong together."""
-    rows = ItemInput.objects.filter(item__job_id=stage.job_id, item__stage=stage, item__state__in=LEFT)
+    rows = ItemInput.objects.filter(item__job_id=stage.job_id, item__stage=stage, item__state__in=UNFINISHED)
     if (rows.aggregate(version=Max("version"))["version"] or 1) > 1:
         raise Unfit(
             "somebody has corrected what an item of it works on, and that comes from a converted result now"
@@ -78,7 +76,7 @@ def check(step: Step, element: Element) -> None:
 
 
 def _left(stage: Stage) -> Iterator[WorkItem]:
-    items = WorkItem.objects.filter(job_id=stage.job_id, stage=stage, state__in=LEFT).order_by(
+    items = WorkItem.objects.filter(job_id=stage.job_id, stage=stage, state__in=UNFINISHED).order_by(
         "ordinal", "pk"
     )
     return items.only("pk", "key", "ordinal").iterator(chunk_size=500)

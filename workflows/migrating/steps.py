@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from django.db.models import Count, Q
 
+from workflows.asides import UNFINISHED
 from workflows.authoring.migrations import Migration, Origin
 from workflows.authoring.steps import VALIDATE_STAGE, Step
 from workflows.kinds import NOT_STEPS, StageKind
@@ -48,8 +49,8 @@ def _earlier(job: Job) -> dict[str, Earlier]:
     rows = WorkItem.objects.filter(job=job).values_list("stage").order_by()
     counted = rows.annotate(
         done=Count("pk", filter=Q(state=ItemState.SUCCEEDED.number)),
-        left=Count("pk", filter=Q(state__in=elements.LEFT)),
-        tried=Count("pk", filter=Q(state__in=elements.LEFT, attempts__gt=0)),
+        left=Count("pk", filter=Q(state__in=UNFINISHED)),
+        tried=Count("pk", filter=Q(state__in=UNFINISHED, attempts__gt=0)),
         waiting=Count("pk", filter=Q(state=ItemState.WAITING.number)),
     )
     counts = {stage: numbers for stage, *numbers in counted}

@@ -18,7 +18,8 @@ class HeldFor(models.TextChoices):
 
 
 class Job(TenantModel):
-    """One accepted submission of a workflow. `held_for` is empty for a hold that only a person lifts."""
+    """One accepted submission of a workflow. `held_for` is empty for a hold that only a person lifts; `reruns` counts how
+    often steps of it were run again."""
 
     app_rights: ClassVar = Rights(
         insert=True,
@@ -35,6 +36,7 @@ class Job(TenantModel):
             "deadline_at",
             "revision",
             "configuration_digest",
+            "reruns",
         ),
     )
     engine_rights: ClassVar = Rights(update=("ended_at",))  # so that it may lock a job's row
@@ -65,6 +67,7 @@ class Job(TenantModel):
     cancel_reason = models.CharField(max_length=1000, default="", blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     deadline_at = models.DateTimeField(null=True, blank=True)
+    reruns = models.SmallIntegerField(default=0, db_default=0)
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [

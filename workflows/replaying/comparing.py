@@ -69,6 +69,7 @@ def _job(job: Job, folded: Folded) -> Iterator[Difference]:
     yield from _differ("revision", folded.revision, job.revision)
     yield from _differ("configuration", folded.configuration, job.configuration_digest)
     yield from _differ("input", folded.input_digest, job.input_digest)
+    yield from _differ("steps run again", folded.reruns, job.reruns)
     yield from _differ("ended", folded.ended_at, job.ended_at)
     yield from _differ("cancel requested by", folded.cancel_requested_by, job.cancel_requested_by)
     # A hold ends with its job, in words only: nobody lifts it any more.

@@ -7,13 +7,13 @@ a stage or of the job leave one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from workflows.kinds import AttemptOutcome
-from workflows.replaying.rows import Item, Line, Rows
+from workflows.replaying.rows import RENAMING, Item, Line, Rows
 from workflows.states import ENDED, OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState
 
 States = frozenset[ItemState]
@@ -53,6 +53,7 @@ class Folded:
     revision: str = ""
     configuration: str = ""
     input_digest: str = ""
+    reruns: int = 0
     held_by: str = ""
     cancel_requested_by: str = ""
     ended_at: datetime | None = None
@@ -80,11 +81,13 @@ def _apply(folded: Folded, line: Line) -> None:
     if line.to_state:
         folded.state = line.to_state
         folded.ended_at = line.at if line.to_state in ENDED else None
+    if line.event in RENAMING:
+        _rename(folded, evidence)
+        folded.reruns += line.event == "steps.run_again"
     if line.event in _PINS:
         folded.revision = evidence.get("revision", folded.revision)
         folded.configuration = evidence.get("configuration", folded.configuration)
         folded.input_digest = evidence.get("input", folded.input_digest)
-        _migrate(folded, evidence)
     elif line.event in _HOLDS:
         folded.held_by = line.actor
     elif line.event in {"job.released", "revision.returned"}:
@@ -95,8 +98,8 @@ def _apply(folded: Folded, line: Line) -> None:
         folded.stage_digests[evidence["stage"]] = evidence["checkpoints"]
 
 
-def _migrate(folded: Folded, evidence: Mapping[str, Any]) -> None:
-    """A migration gives stages other names, and those that it kept another digest where it converted them."""
+def _rename(folded: Folded, evidence: Mapping[str, Any]) -> None:
+    """Stages get other names, and those that a migration kept another digest where it converted them."""
     names = {was: name for kind in ("aside", "stages") for name, was in evidence.get(kind, {}).items()}
     renamed = {names.get(name, name): digest for name, digest in folded.stage_digests.items()}
     digests = evidence.get("checkpoints", {})
@@ -107,7 +110,7 @@ def _migrate(folded: Folded, evidence: Mapping[str, Any]) -> None:
 
 def _item(item: Item, lines: Iterable[Line], until: datetime | None) -> FoldedItem:
     """In the order of the database's clock: an attempt begins after what let it, and ends before what it led to."""
-    about = [line for line in lines if _is_about(item, line)]
+    about = list(_lines_about(item, lines))
     tried = [t for t in item.tried if until is None or t.ended_at <= until]
     granted = sum(_granted(line) for line in about)
     limit = item.attempts_limit - granted
@@ -127,13 +130,24 @@ def _item(item: Item, lines: Iterable[Line], until: datetime | None) -> FoldedIt
     return FoldedItem(item.id, item.stage, item.key, states, used, cut, kept)
 
 
+def _lines_about(item: Item, lines: Iterable[Line]) -> Iterator[Line]:
+    """Up to the one that sets it aside: what is told of its stage's name from then on is about another."""
+    for line in lines:
+        if _is_about(item, line):
+            yield line
+            if _sets_aside(line, item):
+                return
+
+
 def _is_about(item: Item, line: Line) -> bool:
     evidence = line.evidence
     if "item" in evidence:
         return bool(evidence["item"] == item.id)
+    if line.sequence < item.since:
+        return False
     if line.event in {"stage.closed", "step.compensated"}:
         return not item.stages.isdisjoint({evidence.get("stage"), evidence.get("step")})
-    return line.event in {"job.redriven", "job.migrated", "compensation.due"} or line.to_state in ENDED
+    return line.event in {"job.redriven", "compensation.due", *RENAMING} or line.to_state in ENDED
 
 
 def _converts(line: Line, item: Item, states: States) -> bool:
@@ -144,7 +158,7 @@ def _converts(line: Line, item: Item, states: States) -> bool:
 
 
 def _sets_aside(line: Line, item: Item) -> bool:
-    return line.event == "job.migrated" and not item.stages.isdisjoint(line.evidence.get("aside", {}))
+    return line.event in RENAMING and not item.stages.isdisjoint(line.evidence.get("aside", {}))
 
 
 def _granted(line: Line) -> int:

@@ -11,7 +11,7 @@ from workflows import registry
 from workflows.authoring.steps import Parameter, Step
 from workflows.engine.handling import request_key
 from workflows.models import Attempt, Checkpoint, ItemInput, Job, StageKind, WorkItem
-from workflows.replaying.rows import Line, Rows
+from workflows.replaying.rows import Line, Rows, named_at
 
 _PINS = {"job.received", "job.migrated"}
 
@@ -36,6 +36,9 @@ class Recorded:
 
     attempt: Attempt
     item: WorkItem
+    stage: str
+    """What its step was called then."""
+
     workflow: str
     revision: str
     configuration: str
@@ -50,7 +53,7 @@ class Recorded:
             "revision": self.revision,
             "configuration": self.configuration,
             "kind": self.item.stage.kind,
-            "stage": self.item.stage.name,
+            "stage": self.stage,
             "texts": {given.name: given.text for given in self.given},
             "ctx": {
                 "tenant_id": job.tenant_id,
@@ -80,11 +83,12 @@ def attempt_of(rows: Rows, attempt_id: int) -> Recorded:
         str(pin["configuration"]),
     )
     definition = registry.pinned(workflow, revision, configuration)
-    step = definition.step_named(item.stage.name)
+    name = named_at(item.stage.name, rows.lines, found.started_at) or item.stage.name
+    step = definition.step_named(name)
     if item.stage.kind == StageKind.VALIDATE:
         given: tuple[Given, ...] = (Given("", "input", rows.job.input),)
     elif step is None:
-        raise registry.RevisionMissing(f"{workflow} revision {revision} has no step {item.stage.name}.")
+        raise registry.RevisionMissing(f"{workflow} revision {revision} has no step {name}.")
     else:
         given = _arguments(rows, item, step, found.started_at)
     saved = ""
@@ -93,7 +97,7 @@ def attempt_of(rows: Rows, attempt_id: int) -> Recorded:
             Checkpoint.objects.filter(item=item, created_at__gte=found.started_at).order_by("version").first()
         )
         saved = kept.digest if kept is not None else ""
-    return Recorded(found, item, workflow, revision, configuration, given, saved)
+    return Recorded(found, item, name, workflow, revision, configuration, given, saved)
 
 
 def _pin(rows: Rows, at: datetime) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def _arguments(rows: Rows, item: WorkItem, step: Step, at: datetime) -> tuple[Gi
     version = _input_version(rows.lines, item, at, has_first=step.each is not None)
     kept = ItemInput.objects.get(item=item, version=version).value if version else ""
     corrected = json.loads(kept) if kept and step.each is None else {}
-    return tuple(_argument(rows.job, p, kept, version, corrected, at) for p in step.parameters)
+    return tuple(_argument(rows, p, kept, version, corrected, at) for p in step.parameters)
 
 
 def _input_version(lines: tuple[Line, ...], item: WorkItem, at: datetime, *, has_first: bool) -> int:
@@ -120,7 +124,7 @@ def _input_version(lines: tuple[Line, ...], item: WorkItem, at: datetime, *, has
 
 
 def _argument(
-    job: Job, parameter: Parameter, kept: str, version: int, corrected: dict[str, Any], at: datetime
+    rows: Rows, parameter: Parameter, kept: str, version: int, corrected: dict[str, Any], at: datetime
 ) -> Given:
     name = parameter.name
     if parameter.source == "element":
@@ -128,14 +132,14 @@ def _argument(
     if name in corrected:
         return Given(name, "a correction", json.dumps(corrected[name], ensure_ascii=False), version)
     if parameter.source == "input":
-        return Given(name, "the job's input", job.input)
-    rows = Checkpoint.objects.filter(
-        item__job=job, item__stage__name=parameter.step, created_at__lte=at
-    ).order_by("item__ordinal", "version")
+        return Given(name, "the job's input", rows.job.input)
+    stages = [s.pk for s in rows.stages if named_at(s.name, rows.lines, at) == parameter.step]
+    saved = Checkpoint.objects.filter(item__job=rows.job, item__stage__in=stages, created_at__lte=at)
+    saved = saved.order_by("item__ordinal", "version")
     if parameter.source == "output":
-        last = rows.last()
+        last = saved.last()
         if last is None:
             raise NotToBeRun(f"What {parameter.step} had saved by then is not there.")
         return Given(name, f"result of {parameter.step}", last.output, last.version)
-    latest = {c.item_id: c.output for c in rows}
+    latest = {c.item_id: c.output for c in saved}
     return Given(name, f"{len(latest)} results of {parameter.step}", f"[{','.join(latest.values())}]")

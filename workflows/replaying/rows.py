@@ -15,6 +15,9 @@ from access.owner import as_owner
 from access.tenancy import reading
 from workflows.models import Attempt, Job, JournalEntry, Stage, StageKind, WorkItem
 
+RENAMING = ("job.migrated", "steps.run_again")
+"""Lines that tell of stages which got other names: `aside` and `stages`, the new one with the old."""
+
 
 class NoSuchJob(Exception):
     """There is no job of this number in any organisation."""
@@ -60,7 +63,10 @@ class Item:
     id: int
     stage: str
     stages: frozenset[str]
-    """The names that its stage has had: a migration may give it another."""
+    """The names that its stage has had: a migration may give it another, and so does a step that is run again."""
+
+    since: int
+    """The line since which there is its stage under these names; an earlier one tells of another of the same name."""
 
     key: str
     state: int
@@ -115,15 +121,34 @@ def rows_of(job_id: int) -> Rows:
     )
 
 
-def _names_of(stage: str, lines: Sequence[Line]) -> frozenset[str]:
-    """The names that a stage has had, the migrations told of in `lines` undone from the last to the first."""
+def names_of(stage: str, lines: Sequence[Line]) -> tuple[frozenset[str], int]:
+    """The names that a stage has had, and the line since which it is there: what gave it others, undone from the last
+    to the first."""
     names = {stage}
     for line in reversed(lines):
-        if line.event == "job.migrated":
-            before = {**line.evidence.get("aside", {}), **line.evidence.get("stages", {})}
-            stage = before.get(stage, stage)
+        if line.event not in RENAMING:
+            continue
+        aside, kept = line.evidence.get("aside", {}), line.evidence.get("stages", {})
+        before = {**aside, **kept}
+        if stage in before:
+            stage = before[stage]
             names.add(stage)
-    return frozenset(names)
+        elif stage in aside.values():
+            return frozenset(names), line.sequence
+    return frozenset(names), 0
+
+
+def named_at(stage: str, lines: Sequence[Line], at: datetime) -> str | None:
+    """What a stage was called at a moment; None where it was not there yet, or only just being made."""
+    later = [line for line in lines if line.at > at]
+    names, since = names_of(stage, later)
+    if since:
+        return None
+    for line in reversed(later):
+        if line.event in RENAMING:
+            stage = {**line.evidence.get("aside", {}), **line.evidence.get("stages", {})}.get(stage, stage)
+    assert stage in names
+    return stage
 
 
 def _line(entry: JournalEntry) -> Line:
@@ -139,7 +164,7 @@ def _line(entry: JournalEntry) -> Line:
 
 
 def _items(job_id: int, lines: Sequence[Line]) -> Iterator[Item]:
-    names: dict[str, frozenset[str]] = {}
+    names: dict[str, tuple[frozenset[str], int]] = {}
     tried: dict[int, list[Tried]] = {}
     for item, number, outcome, began, ended in (
         Attempt.objects.filter(item__job_id=job_id)
@@ -159,9 +184,9 @@ def _items(job_id: int, lines: Sequence[Line]) -> Iterator[Item]:
         .iterator(2000)
     ):
         if stage not in names:
-            names[stage] = _names_of(stage, lines)
+            names[stage] = names_of(stage, lines)
         had = (tuple(tried.get(pk, ())), tuple(kept.get(pk, ())))
-        yield Item(pk, stage, names[stage], key, state, attempts, limit, *had)
+        yield Item(pk, stage, *names[stage], key, state, attempts, limit, *had)
 
 
 def _checkpoints(job_id: int) -> list[tuple[int, int, str, datetime, bool]]:
