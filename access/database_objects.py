@@ -124,6 +124,10 @@ CREATE OR REPLACE FUNCTION counterfoil_refuse_change() RETURNS trigger LANGUAGE 
 BEGIN
   RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'check_violation';
 END $$;
+CREATE OR REPLACE FUNCTION counterfoil_refuse_ended() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'a row of % that has ended is not changed any more', TG_TABLE_NAME USING ERRCODE = 'check_violation';
+END $$;
 CREATE OR REPLACE FUNCTION counterfoil_tenant() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT nullif(current_setting('app.tenant', true), '')::bigint
 $$;
@@ -147,6 +151,11 @@ def _policies(model: type[TenantModel]) -> str:
         lines.append(
             f"CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE ON {table}"
             " FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();"
+        )
+    if model.ended_by:
+        lines.append(
+            f"CREATE OR REPLACE TRIGGER ended BEFORE UPDATE ON {table} FOR EACH ROW"
+            f" WHEN (OLD.{model.ended_by} IS NOT NULL) EXECUTE FUNCTION counterfoil_refuse_ended();"
         )
     lines += _composite_keys(model)
     return "\n".join(lines) + "\n"

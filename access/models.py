@@ -38,6 +38,7 @@ class Membership(TenantModel):
     """One role of one person in one tenant, until `ended_at`."""
 
     app_rights: ClassVar = Rights(insert=True, update=("ended_at",))
+    ended_by: ClassVar = "ended_at"
 
     person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="memberships")
     role = models.CharField(max_length=20, choices=[(r.value, r.label) for r in Role])
@@ -76,6 +77,7 @@ class GroupMember(TenantModel):
     """One person in one group, until `ended_at`."""
 
     app_rights: ClassVar = Rights(insert=True, update=("ended_at",))
+    ended_by: ClassVar = "ended_at"
 
     group = TenantForeignKey(Group)
     person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
@@ -100,6 +102,7 @@ class Delegation(TenantModel):
     """
 
     app_rights: ClassVar = Rights(insert=True, update=("revoked_at", "revoked_by"))
+    ended_by: ClassVar = "revoked_at"
 
     giver = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
     taker = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
@@ -139,6 +142,7 @@ class Absence(TenantModel):
     """A time in which a person is out of office: nobody waits for them, and nothing is decided by it."""
 
     app_rights: ClassVar = Rights(insert=True, update=("ended_at",))
+    ended_by: ClassVar = "ended_at"
 
     person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
     starts_at = models.DateTimeField()

@@ -151,6 +151,9 @@ class TenantModel(models.Model):
     append_only: ClassVar[bool] = False
     """Rows refuse UPDATE and DELETE, from the owner too."""
 
+    ended_by: ClassVar[str] = ""
+    """The column that ends a row: once it is set the row refuses every change, from the owner too."""
+
     tenant = models.ForeignKey(
         "access.Tenant", on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
     )

@@ -2,7 +2,9 @@
 
 A proposal is born open while its job is VALIDATED, with the digest of its own document; its operations come in the
 same breath and none later. A decision carries the proposal's digest and comes before closing and expiry, one that
-counts a person. `approved_at` needs the decisions that make the quorum. A closing is written once.
+counts a person. `approved_at` needs the decisions that make the quorum. A closing is written once. What an approved
+proposal has reserved stays until the proposal is closed or back at its approvers, and what was decided about a closed
+one stands.
 """
 
 # ruff: noqa: S608 - the statements are made of names from this code, never of input
@@ -16,7 +18,8 @@ MAY_CHANGE = Proposal.app_rights.update
 
 def statements() -> str:
     """Functions and triggers of this room; repeatable."""
-    return _policy() + _born() + _changes() + _operations() + _decisions() + looking_sql.statements()
+    parts = (_policy(), _born(), _changes(), _operations(), _decisions(), _voids(), _reservations())
+    return "".join(parts) + looking_sql.statements()
 
 
 def _policy() -> str:
@@ -56,6 +59,12 @@ BEGIN
     AND state = 'VALIDATED') THEN
     RAISE EXCEPTION 'only a validated job gets a proposal' USING ERRCODE = 'check_violation';
   END IF;
+  IF NEW.quorum IS DISTINCT FROM (SELECT CASE WHEN waives_approval THEN 0 ELSE quorum END FROM approvals_policy
+    WHERE id = NEW.policy_id) OR NEW.initiator_id IS DISTINCT FROM (SELECT submitted_by_id FROM workflows_job
+    WHERE id = NEW.job_id) THEN
+    RAISE EXCEPTION 'a proposal has the quorum of its policy and the initiator of its job'
+      USING ERRCODE = 'check_violation';
+  END IF;
   RETURN NEW;
 END $$;
 CREATE OR REPLACE TRIGGER born BEFORE INSERT ON approvals_proposal
@@ -90,6 +99,9 @@ BEGIN
   IF OLD.closed_at IS NOT NULL AND (NEW.approved_at, NEW.closed_at, NEW.closing, NEW.closing_reason)
     IS DISTINCT FROM (OLD.approved_at, OLD.closed_at, OLD.closing, OLD.closing_reason) THEN
     RAISE EXCEPTION 'proposal % is closed', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.closing = 'sent' AND NEW.approved_at IS NULL THEN
+    RAISE EXCEPTION 'proposal % is not approved', OLD.id USING ERRCODE = 'check_violation';
   END IF;
   IF OLD.approved_at IS NULL AND NEW.approved_at IS NOT NULL
     AND (approvals_live_approvals(OLD.id) < OLD.quorum OR approvals_levels_lacking(OLD.id) > 0) THEN
@@ -160,9 +172,12 @@ BEGIN
   IF p.initiator_id IN (NEW.person_id, NEW.on_behalf_of_id) AND (SELECT four_eyes FROM approvals_policy WHERE id = p.policy_id) THEN
     RAISE EXCEPTION 'person % started the job of proposal %', NEW.person_id, p.id USING ERRCODE = 'check_violation';
   END IF;
-  IF NOT EXISTS (SELECT FROM access_membership m WHERE m.tenant_id = NEW.tenant_id AND m.person_id = NEW.person_id
-    AND m.role = 'manager' AND m.ended_at IS NULL) THEN
-    RAISE EXCEPTION 'person % is no manager', NEW.person_id USING ERRCODE = 'check_violation';
+  IF EXISTS (SELECT FROM unnest(ARRAY[NEW.person_id, NEW.on_behalf_of_id]) AS who(id)
+    WHERE who.id IS NOT NULL AND NOT EXISTS (SELECT FROM access_membership m JOIN access_person a ON a.id = m.person_id
+      WHERE m.tenant_id = NEW.tenant_id AND m.person_id = who.id AND m.role = 'manager' AND m.ended_at IS NULL
+        AND a.is_active)) THEN
+    RAISE EXCEPTION 'person % is no manager, or acts for one who is none', NEW.person_id
+      USING ERRCODE = 'check_violation';
   END IF;
   IF EXISTS (SELECT FROM approvals_decision d WHERE d.proposal_id = p.id
     AND ARRAY[d.person_id, d.on_behalf_of_id] && ARRAY[NEW.person_id, NEW.on_behalf_of_id]
@@ -177,4 +192,45 @@ BEGIN
 END $$;
 CREATE OR REPLACE TRIGGER allowed BEFORE INSERT ON approvals_decision
   FOR EACH ROW EXECUTE FUNCTION approvals_decision_allowed();
+"""
+
+
+def _voids() -> str:
+    return """
+CREATE OR REPLACE FUNCTION approvals_void_allowed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE closed timestamptz;
+BEGIN
+  SELECT p.closed_at INTO closed FROM approvals_proposal p JOIN approvals_decision d ON d.proposal_id = p.id
+    WHERE d.id = NEW.decision_id FOR NO KEY UPDATE OF p;
+  IF closed IS NOT NULL THEN
+    RAISE EXCEPTION 'the proposal of decision % is closed', NEW.decision_id USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER allowed BEFORE INSERT ON approvals_decisionvoid
+  FOR EACH ROW EXECUTE FUNCTION approvals_void_allowed();
+"""
+
+
+def _reservations() -> str:
+    # Whether something of a closed proposal was applied is known above; who is sent nothing yet is known here.
+    return """
+CREATE OR REPLACE FUNCTION approvals_reservation_allowed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE p record;
+BEGIN
+  SELECT q.approved_at, q.closed_at, q.recipient, y.name INTO p FROM approvals_proposal q
+    JOIN approvals_policy y ON y.id = q.policy_id WHERE q.id = NEW.proposal_id;
+  IF TG_OP = 'INSERT' AND (p.approved_at IS NULL OR (NEW.policy_name, NEW.recipient) IS DISTINCT FROM (p.name, p.recipient))
+  THEN
+    RAISE EXCEPTION 'proposal % reserves when it is approved, as itself', NEW.proposal_id
+      USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.released_at IS NOT NULL AND p.approved_at IS NOT NULL AND p.closed_at IS NULL THEN
+    RAISE EXCEPTION 'proposal % is approved and keeps what it has reserved', NEW.proposal_id
+      USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER allowed BEFORE INSERT OR UPDATE OF released_at ON approvals_reservation
+  FOR EACH ROW EXECUTE FUNCTION approvals_reservation_allowed();
 """

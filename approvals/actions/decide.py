@@ -72,15 +72,26 @@ def record_decision(
             with acting(tenant_id):
                 return _decide(proposal_id, person_id, asked)
         except IntegrityError as refused:
-            # The clock went past the expiry between our look and the insert, where the database looks again.
-            if "has expired" not in str(refused):
-                raise
-            raise Expired("This proposal has just expired. Nothing was decided.") from refused
+            # The clock, or somebody who changes who may decide, came between our look and the insert, where the database
+            # looks again.
+            said = str(refused)
+            if "has expired" in said:
+                raise Expired("This proposal has just expired. Nothing was decided.") from refused
+            if "is no manager" in said or "was not lent this authority" in said:
+                raise NotAnApprover(
+                    "Your authority to decide this has just ended. Nothing was decided."
+                ) from refused
+            raise
 
 
 def has_expired(expires_at: datetime, *clocks: datetime) -> bool:
     """Whether any of the clocks has reached the expiry; the exact moment counts."""
     return any(at >= expires_at for at in clocks)
+
+
+def is_stale(asked: Asked, proposal: Proposal) -> bool:
+    """Whether what was on the person's screen is something else than the proposal."""
+    return asked.digest != proposal.digest
 
 
 def _decide(proposal_id: int, person_id: int, asked: Asked) -> DecisionResult:
@@ -134,7 +145,7 @@ def _check(job: Job, facts: Facts, person_id: int, asked: Asked) -> Way:
         raise ProposalClosed(how_it_closed(proposal) + _newer(proposal))
     if proposal.approved_at is not None:
         raise ProposalClosed(_who_approved(facts))
-    if asked.digest != proposal.digest:
+    if is_stale(asked, proposal):
         raise StaleProposal("The proposal has changed since this page was opened. Look at it again.")
     if has_expired(proposal.expires_at, asked.source.now, database_clock()):
         at = clock(proposal.expires_at, proposal.tenant_id)

@@ -14,6 +14,7 @@ class RecipientBlock(TenantModel):
     """One recipient who is blocked, until `lifted_at`. `key` is the name as it is compared (`blocking.key_of`)."""
 
     app_rights: ClassVar = Rights(insert=True, update=("lifted_at", "lifted_by", "lift_reason"))
+    ended_by: ClassVar = "lifted_at"
 
     recipient = models.CharField(max_length=300)
     key = models.CharField(max_length=600)

@@ -26,6 +26,7 @@ class Selection(TenantModel):
     """Proposals that one person chose to decide together, and the one verdict that they confirmed, once."""
 
     app_rights: ClassVar = Rights(insert=True, update=("verdict", "reason", "confirmed_at"))
+    ended_by: ClassVar = "confirmed_at"
 
     person = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
     chosen_at = models.DateTimeField()
@@ -50,6 +51,7 @@ class Chosen(TenantModel):
     """One proposal of a selection with the digest that was in the list, in its order, and what came of it."""
 
     app_rights: ClassVar = Rights(insert=True, update=("state", "why", "decision_id", "settled_at"))
+    ended_by: ClassVar = "settled_at"
 
     selection = TenantForeignKey(Selection, db_index=False)
     ordinal = models.IntegerField()

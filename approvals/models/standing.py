@@ -42,6 +42,7 @@ class Reservation(TenantModel):
     """
 
     app_rights: ClassVar = Rights(insert=True, update=("released_at", "released_why"))
+    ended_by: ClassVar = "released_at"
 
     proposal = TenantForeignKey(Proposal, db_index=False)
     policy_name = models.CharField(max_length=100)

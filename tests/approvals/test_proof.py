@@ -17,8 +17,9 @@ from django.utils import timezone
 
 from access.refusals import NotFound, NotPermitted
 from access.roles import Role
-from access.tenancy import acting, reading
-from approvals.models import Decision, DecisionVoid
+from access.tenancy import reading
+from approvals.actions.withdraw import withdraw_approval
+from approvals.models import Decision
 from approvals.proof.exporting import export_decision
 from approvals.proof.signing import public_key, sign
 from approvals.proof.verifying import NotAnExport, verify
@@ -170,14 +171,12 @@ def test_an_export_tells_what_became_of_the_decision_and_is_journalled(world: Wo
     value = json.loads(export(world, verdict="reject"))
     assert (value["decision"]["verdict"], value["decision"]["reason"]) == ("reject", "because")
     assert value["journal"][-1]["event"] == "decision.exported"
-    with acting(world.tenant.pk):
-        DecisionVoid.objects.create(
-            tenant=world.tenant,
-            decision_id=value["decision"]["id"],
-            why="authority lost",
-            voided_at=timezone.now(),
-            voided_by="worker",
-        )
+    value = json.loads(export(world))
+    with reading(world.tenant.pk):
+        proposal_id = Decision.objects.get(pk=value["decision"]["id"]).proposal_id
+    withdraw_approval(
+        tenant_id=world.tenant.pk, proposal_id=proposal_id, person_id=world.manager.pk, now=timezone.now()
+    )
     auditor = make_person(world.tenant, Role.AUDITOR)
     again = export_decision(
         tenant_id=world.tenant.pk,

@@ -11,6 +11,7 @@ from django.utils import timezone
 from access.owner import as_owner
 from access.tenancy import acting, reading
 from approvals.models import Decision, Policy, Proposal, ProposedOperation
+from tests.approvals.test_authority import lend
 from tests.approvals.world import World, at_once, long_ago
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -205,17 +206,37 @@ def test_a_proposal_is_born_with_its_own_digest_open_and_of_a_validated_job(worl
                 title="T",
                 document=document,
                 policy=policy,
-                quorum=1,
-                initiator=world.submitter,
                 frozen_at=now,
-                **values,
+                **{"quorum": 1, "initiator": world.submitter, **values},
             )
 
     refuses("not that of the document", lambda: make(digest="0" * 64))
     refuses("born open", lambda: make(approved_at=timezone.now()))
+    refuses("the quorum of its policy", lambda: make(quorum=0))
+    refuses("the initiator of its job", lambda: make(initiator=world.second))
     make()
     world.decide(awaiting := world.proposed(), world.manager)
     job = world.job()
     with reading(world.tenant.pk):
         job.pk = awaiting.job_id
     refuses("only a validated job", make)
+
+
+def test_a_decision_for_a_giver_who_is_no_manager_is_refused(world: World) -> None:
+    """The delegation itself is in force: past the actions anybody's can be written."""
+    lent, proposal = lend(world, world.operator, world.second), world.proposed()
+    statement = DECIDE.replace("decided_at)", "decided_at, delegation_id, on_behalf_of_id)").replace(
+        "now())", "now(), %s, %s)"
+    )
+    parameters: list[object] = [world.tenant.pk, proposal.pk, world.second.pk, 1, "approve", proposal.digest]
+    refuses(
+        "acts for one who is none", lambda: run(world, statement, [*parameters, lent.pk, world.operator.pk])
+    )
+
+
+def test_what_has_ended_is_not_undone_and_not_ended_anew(world: World) -> None:
+    lent = lend(world, world.manager, world.second)
+    revoke = "UPDATE access_delegation SET revoked_at = %s, revoked_by = 'x' WHERE id = %s"
+    assert run(world, revoke, [timezone.now(), lent.pk]) == 1
+    for at in (None, timezone.now()):
+        refuses("has ended", lambda at=at: run(world, revoke, [at, lent.pk]))

@@ -216,7 +216,7 @@ class World:
 
     def end_role(self, person: Person) -> None:
         with acting(self.tenant.pk):
-            Membership.objects.filter(person=person).update(ended_at=timezone.now())
+            Membership.objects.filter(person=person, ended_at=None).update(ended_at=timezone.now())
 
 
 def long_ago() -> datetime:
