@@ -28,7 +28,7 @@ from approvals.models import Proposal, Verdict
 from approvals.proof.exporting import MAY_EXPORT, export_decision
 from approvals.reasons import ReasonMissing
 from approvals.showing import enter_again, inbox_of, note_view, number, session_of, slip_context
-from web.htmx import render_fragment
+from web.htmx import render_fragment, wants_fragment
 
 
 @require_safe
@@ -45,10 +45,11 @@ def approvals(request: TenantRequest, slug: str) -> HttpResponseBase:
 def approval(request: HttpRequest, slug: str, proposal_id: int) -> HttpResponseBase:
     """One slip beside the list. That a manager opens it is journalled before it is handed over.
 
-    `part=desk` is what the desk asks again; it names the digest on the screen and counts as no new look.
+    `part=desk` is what the desk asks again; it names the digest on the screen and counts as no new look. Asked by
+    anything but htmx it is the slip, for which it would come whole.
     """
     response: HttpResponseBase = _approval(request, slug, proposal_id)
-    return response if request.GET.get("part") == "desk" else _opened(request, proposal_id, response)
+    return response if _asks_desk(request) else _opened(request, proposal_id, response)
 
 
 @require_safe
@@ -199,12 +200,16 @@ def _signed(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponse
 
 @tenant_page()
 def _approval(request: TenantRequest, slug: str, proposal_id: int) -> HttpResponseBase:
-    if request.GET.get("part") == "desk":
+    if _asks_desk(request):
         context = slip_context(request, proposal_id)
         context["stale"] = request.GET.get("digest") != context["slip"].digest
         return render_fragment(request, "approvals/approval.html#desk", context)
     context = {**slip_context(request, proposal_id), "inbox": inbox_of(request, proposal_id)}
     return render_fragment(request, "approvals/approval.html#opened", context)
+
+
+def _asks_desk(request: HttpRequest) -> bool:
+    return request.GET.get("part") == "desk" and wants_fragment(request)
 
 
 def _taking_back(request: TenantRequest, proposal_id: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import re
 import pytest
 from django.test import Client
 
+from access.models import Tenant
 from approvals.models import Proposal
 from tests.approvals.pages import HTMX, as_person, at, decide, text
 from tests.approvals.world import World, draft, operation
@@ -64,6 +65,11 @@ def test_page_fragment_and_dialogs_show_it_as_text_and_name_what_cannot_be_seen(
     refused = decide(world, proposal, world.manager, "reject", htmx=True, reason=HARM, digest="1" * 64)
     assert refused.status_code == 409
     assert "<img" not in text(refused)
+
+
+def test_the_name_of_an_organisation_is_no_exception(world: World) -> None:
+    Tenant.objects.filter(pk=world.tenant.pk).update(name=HARM[:200] + BIDI)
+    harmless(text(as_person(world.manager).get(at(world, "approval-mine"))))
 
 
 def test_nothing_that_decides_is_cut_by_the_page(world: World) -> None:

@@ -89,11 +89,22 @@ def test_that_a_manager_opened_it_is_journalled_once_and_nobody_elses_look_is(wo
     proposal = world.proposed()
     as_person(world.submitter).get(at(world, "approval", proposal))
     as_person(world.manager).head(at(world, "approval", proposal))
-    as_person(world.manager).get(at(world, "approval", proposal) + f"?part=desk&digest={proposal.digest}")
+    desk = at(world, "approval", proposal) + f"?part=desk&digest={proposal.digest}"
+    as_person(world.manager).get(desk, headers=HTMX)
     assert "proposal.viewed" not in world.events(proposal)
     for _ in range(2):
         assert as_person(world.manager).get(at(world, "approval", proposal)).status_code == 200
     assert world.events(proposal).count("proposal.viewed") == 1
+
+
+@pytest.mark.parametrize("headers", [{}, {**HTMX, "hx-boosted": "true"}])
+def test_the_slip_is_not_read_unnoticed_by_asking_for_its_desk(world: World, headers: dict[str, str]) -> None:
+    proposal, client = world.proposed(), as_person(world.manager)
+    address = f"{at(world, 'approval', proposal)}?part=desk&digest={proposal.digest}"
+    assert "NO93" not in text(client.get(address, headers=HTMX))
+    assert "proposal.viewed" not in world.events(proposal)
+    assert "NO93" in text(client.get(address, headers=headers))
+    assert "proposal.viewed" in world.events(proposal)
 
 
 def test_nothing_decides_on_get_or_head(world: World) -> None:
