@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import connection
 
-from access.models import Tenant
+from access.models import Person, Tenant
 from access.tenancy import require_scope
 
 
@@ -23,3 +23,8 @@ def lock_arrangements_of(person_id: int) -> None:
 def lock_tenant(tenant_id: int) -> Tenant:
     """An organisation's own row, fresh and locked."""
     return Tenant.objects.select_for_update(no_key=True).get(pk=tenant_id)
+
+
+def lock_person(person_id: int) -> Person:
+    """A person's own row, fresh and locked: whoever enters their password again queues here, and nobody else."""
+    return Person.objects.select_for_update(no_key=True).get(pk=person_id)

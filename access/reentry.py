@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from django.contrib.auth.hashers import check_password
 from django.db import transaction
 
-from access.models import PasswordEntry, Person
+from access.locks import lock_person
+from access.models import PasswordEntry
 from access.refusals import NotPermitted
 
 COUNTS_FOR = timedelta(minutes=5)
@@ -40,7 +41,7 @@ def enter(*, person_id: int, password: str, session: str, now: datetime) -> None
     gets more than five.
     """
     with transaction.atomic(durable=True):
-        person = Person.objects.select_for_update().get(pk=person_id)
+        person = lock_person(person_id)
         _still_allowed(person_id, now)
         right = person.is_active and check_password(password, person.password)
         PasswordEntry.objects.create(person_id=person_id, session=session, right=right, at=now)

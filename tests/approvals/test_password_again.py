@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.db import connection, connections
+from django.utils import timezone
 
+from access import reentry
 from access.models import PasswordEntry, Person
 from access.reentry import WRONG_TRIES
 from access.roles import Role
@@ -98,3 +104,40 @@ def test_wrong_ones_run_out_and_then_the_right_one_does_not_help(world: World, m
     assert (told.status_code, decided(world)) == (403, [])
     assert "Try again after" in text(told)
     assert PasswordEntry.objects.filter(right=False).count() == WRONG_TRIES
+
+
+class Slow(PBKDF2PasswordHasher):
+    """A hash that takes as long as the test wants."""
+
+    algorithm = "slow"
+    iterations = 1
+    begun, may_end = Event(), Event()
+
+    def verify(self, password: str, encoded: str) -> bool:
+        self.begun.set()
+        assert self.may_end.wait(30)
+        return super().verify(password, encoded)
+
+
+def test_nobody_who_decides_waits_for_a_password_that_is_looked_at(world: World, settings: Any) -> None:
+    """One thread is in the middle of the hash, with the person's row locked; the same person's decision goes through."""
+    settings.PASSWORD_HASHERS = [f"{Slow.__module__}.Slow"]
+    mia, proposal = make_person(world.tenant, Role.MANAGER), world.proposed()
+    mia.set_password(RIGHT)
+    mia.save()
+
+    def enter() -> None:
+        try:
+            reentry.enter(person_id=mia.pk, password=RIGHT, session="s", now=timezone.now())
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        entering = pool.submit(enter)
+        try:
+            assert Slow.begun.wait(30)
+            assert world.decide(proposal, mia).approvals == 1
+        finally:
+            Slow.may_end.set()
+        entering.result()
+    assert PasswordEntry.objects.get().right
