@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.db import connection
 
-from access.models import Person, Tenant
+from access.models import Group, Person, Tenant
 from access.tenancy import require_scope
 
 
@@ -18,6 +20,18 @@ def lock_arrangements_of(person_id: int) -> None:
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
             [f"counterfoil arrangements {require_scope()} {person_id}"],
         )
+
+
+def lock_group(group_id: int) -> Group | None:
+    """A group that was not ended, fresh and locked; None where there is none."""
+    live = Group.objects.filter(pk=group_id, ended_at__isnull=True)
+    return live.select_for_update(no_key=True).first()
+
+
+def lock_groups(names: Collection[str]) -> None:
+    """Those of these groups that there are, by id: none is renamed or ended until the transaction has."""
+    live = Group.objects.filter(name__in=names, ended_at__isnull=True)
+    list(live.order_by("pk").select_for_update(no_key=True))
 
 
 def lock_tenant(tenant_id: int) -> Tenant:

@@ -61,13 +61,26 @@ class Membership(TenantModel):
 class Group(TenantModel):
     """A named group of people of a tenant that approval policies can ask for ("controllers")."""
 
-    app_rights: ClassVar = Rights(insert=True)
+    app_rights: ClassVar = Rights(insert=True, update=("name", "ended_at", "end_by", "end_reason"))
+    ended_by: ClassVar = "ended_at"
 
     name = models.CharField(max_length=80)
     made_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end_by = models.CharField(max_length=200, default="", db_default="", blank=True)
+    end_reason = models.CharField(max_length=1000, default="", db_default="", blank=True)
 
     class Meta(TenantModel.Meta):
-        constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "name"], name="one_group_a_name")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"], condition=Q(ended_at__isnull=True), name="one_group_a_name"
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, end_by="", end_reason="")
+                | (Q(ended_at__isnull=False) & ~Q(end_by="") & ~Q(end_reason="")),
+                name="an_ended_group_says_why",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -6,7 +6,8 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from approvals import database, freezing, looking, notifying, replaying, schedule, waiting
+        from access.actions.groups import needs_groups
+        from approvals import database, freezing, looking, naming, notifying, replaying, schedule, waiting
         from approvals.actions.expire import expire
         from approvals.actions.notify import notify
         from workflows import errands, hooks, machines
@@ -22,6 +23,7 @@ class ApprovalsConfig(AppConfig):
             hooks.on_state(state, waiting.give_back)
         hooks.on_event("outcome.contradicted", waiting.applied_after_all)
         hooks.explains_waiting(50, waiting.why_it_waits)
+        needs_groups(naming.needs_group)
         notifying.declare()
         for event in notifying.DECIDED:
             hooks.on_event(event, notifying.decided)

@@ -65,6 +65,9 @@ BEGIN
     RAISE EXCEPTION 'a proposal has the quorum of its policy and the initiator of its job'
       USING ERRCODE = 'check_violation';
   END IF;
+  IF EXISTS (SELECT FROM approvals_policy WHERE id = NEW.policy_id AND end_reason <> '') THEN
+    RAISE EXCEPTION 'nothing is asked under a policy that was ended' USING ERRCODE = 'check_violation';
+  END IF;
   RETURN NEW;
 END $$;
 CREATE OR REPLACE TRIGGER born BEFORE INSERT ON approvals_proposal

@@ -31,9 +31,21 @@ CONTRIBUTING = (
 """Events whose author had a hand in what is proposed, and so cannot sign it under four eyes."""
 
 
+def newest(name: str) -> Policy | None:
+    """The highest revision of a policy in the scope's tenant, that which ended it included."""
+    return _NEWEST.first([name])
+
+
 def in_force(name: str) -> Policy | None:
-    """The highest revision of a policy in the scope's tenant."""
-    return _IN_FORCE.first([name])
+    """The revision under which a policy asks now; None where there is none, or it was ended."""
+    found = newest(name)
+    return None if found is None or found.end_reason else found
+
+
+def all_in_force() -> list[Policy]:
+    """Every policy that was not ended, by name. One query."""
+    rows = Policy.objects.order_by("name", "-revision").distinct("name")
+    return [policy for policy in rows if not policy.end_reason]
 
 
 def facts_of(proposal: Proposal) -> Facts:
@@ -81,8 +93,8 @@ def facts_for(
 
 
 def current_rules(names: set[str]) -> dict[str, RuleSet]:
-    """The rules in force under these names. One query."""
-    return {p.name: p.ruleset for p in _IN_FORCE.all(list(names))}
+    """The newest rules under these names; of a policy that was ended, its last. One query."""
+    return {p.name: p.ruleset for p in _NEWEST.all(list(names))}
 
 
 def _live_decisions(proposals: Sequence[Proposal]) -> dict[int, list[Decision]]:
@@ -122,7 +134,7 @@ def _contributed(jobs: Any) -> QuerySet[JournalEntry, tuple[Any, ...]]:
     return rows.values_list("job_id", "actor_id")
 
 
-_IN_FORCE = Select(
+_NEWEST = Select(
     lambda names: Policy.objects.filter(name__among=names).order_by("name", "-revision").distinct("name")
 )
 _LIVE = Select(_live)

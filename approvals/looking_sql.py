@@ -49,6 +49,7 @@ END $$;
 _TRIGGERS = (
     ("access_membership", "INSERT OR UPDATE OF ended_at, role", "people", ""),
     ("access_groupmember", "INSERT OR UPDATE OF ended_at", "people", ""),
+    ("access_group", "UPDATE OF name, ended_at", "people", ""),
     ("access_delegation", "INSERT OR UPDATE OF revoked_at", "dated", ""),
     ("access_absence", "INSERT OR UPDATE OF ended_at", "dated", ""),
     (

@@ -8,6 +8,7 @@ from access.directory import Directory, directory
 from access.models import Group
 from access.roles import Role
 from approvals.levels import belonging
+from approvals.naming import groups_in
 from approvals.ruleset import RuleSet
 
 
@@ -20,7 +21,7 @@ def warnings(
     """
     people = people or directory()
     if groups is None:
-        groups = set(Group.objects.values_list("name", flat=True))
+        groups = set(Group.objects.filter(ended_at__isnull=True).values_list("name", flat=True))
     return [*_people(rules, people), *_groups(rules, people, groups), *_levels(rules, people)]
 
 
@@ -36,9 +37,7 @@ def _people(rules: RuleSet, people: Directory) -> Iterator[str]:
 
 
 def _groups(rules: RuleSet, people: Directory, known: Collection[str]) -> Iterator[str]:
-    named = {level.group for level in rules.levels} | {limit.group for limit in rules.limits}
-    named = (named | {step.group for step in rules.escalation}) - {""}
-    for group in sorted(named):
+    for group in sorted(groups_in(rules)):
         if group not in known:
             yield f"The group {group} is named and not there."
         elif not any(group in m.groups for m in people.members.values()):

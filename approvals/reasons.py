@@ -8,10 +8,21 @@ from access.refusals import Unprocessable
 from approvals import canonical
 
 LONGEST_REASON = 4000
+LONGEST_REQUIRED = 1000
 
 
 class ReasonMissing(Unprocessable):
     """Saying no needs a reason; or the reason cannot be kept."""
+
+
+def required_reason(reason: str) -> str:
+    """The reason without the blanks around it, where none will not do. Raises ReasonMissing."""
+    if not reason.strip():
+        raise ReasonMissing("Say why: whoever reads this later has only your reason.")
+    if len(reason) > LONGEST_REQUIRED:
+        raise ReasonMissing(f"Keep the reason under {LONGEST_REQUIRED:,} characters.")
+    check_reason(reason)
+    return reason.strip()
 
 
 def check_reason(reason: str, fields: Sequence[str] = ()) -> None:

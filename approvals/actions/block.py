@@ -12,9 +12,7 @@ from access.roles import Role
 from access.tenancy import acting
 from approvals.blocking import block_of, key_of
 from approvals.models import RecipientBlock
-from approvals.reasons import ReasonMissing, check_reason
-
-LONGEST = 1000
+from approvals.reasons import required_reason
 
 
 class NoRecipient(Unprocessable):
@@ -39,7 +37,7 @@ def block_recipient(*, tenant_id: int, recipient: str, reason: str, person_id: i
     What was approved for them is voided before its send; what is unknown is looked up, but not sent again. Journalled as
     `recipient.blocked`. Raises NotPermitted, NoRecipient, ReasonMissing, BlockedAlready.
     """
-    recipient, reason = recipient.strip(), _reason(reason)
+    recipient, reason = recipient.strip(), required_reason(reason)
     if not key_of(recipient) or len(recipient) > 300:
         raise NoRecipient("Name the recipient as proposals do, in 1 to 300 characters.")
     try:
@@ -72,7 +70,7 @@ def lift_block(*, tenant_id: int, block_id: int, reason: str, person_id: int, no
 
     Journalled as `recipient.unblocked`. Raises NotPermitted, NoSuchBlock, ReasonMissing, NotBlocked.
     """
-    reason = _reason(reason)
+    reason = required_reason(reason)
     with acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
         block = RecipientBlock.objects.filter(pk=block_id).first()
@@ -83,12 +81,3 @@ def lift_block(*, tenant_id: int, block_id: int, reason: str, person_id: int, no
             raise NotBlocked(f"The block of {block.recipient} has been lifted already.")
         evidence = {"block": block_id, "recipient": block.recipient, "reason": reason}
         tenant_journal.record(event="recipient.unblocked", actor=actor, evidence=evidence)
-
-
-def _reason(reason: str) -> str:
-    if not reason.strip():
-        raise ReasonMissing("Say why: whoever reads this later has only your reason.")
-    if len(reason) > LONGEST:
-        raise ReasonMissing(f"Keep the reason under {LONGEST:,} characters.")
-    check_reason(reason)
-    return reason.strip()

@@ -14,8 +14,8 @@ from access import authority
 from access.actions.delegations import LONGEST_REASON, Lending
 from access.roles import Role
 from access.spans import Span
+from approvals.facts import all_in_force
 from approvals.governing.moments import NoMoment, read_moment
-from approvals.models import Policy
 from approvals.ruleset import Money
 from workflows.wording import problems_in
 
@@ -80,8 +80,7 @@ class LendForm(SpanForm):
         others = [p for p in authority.people_with(Role.MANAGER) if p.pk != giver_id]
         first = "nobody" if optional else "Choose…"
         self.fields["taker"].choices = [("", first), *((str(p.pk), p.username) for p in others)]  # type: ignore[attr-defined]
-        names = Policy.objects.order_by("name").values_list("name", flat=True).distinct()
-        self.fields["policies"].choices = [(n, n) for n in names]  # type: ignore[attr-defined]
+        self.fields["policies"].choices = [(p.name, p.name) for p in all_in_force()]  # type: ignore[attr-defined]
         self.optional = optional
         if optional:
             self.fields["taker"].required = self.fields["reason"].required = False

@@ -1,4 +1,4 @@
-"""Groups: who is in them, which policies ask for them; an admin makes them and moves people in and out."""
+"""Groups: who is in them, which policies ask for them; an admin makes, renames and ends them and moves people in and out."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ from django.template.response import TemplateResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from access import authority
-from access.actions.groups import NoSuchGroup, add_to_group, make_group, remove_from_group
+from access.actions.groups import (
+    NoSuchGroup,
+    add_to_group,
+    end_group,
+    make_group,
+    remove_from_group,
+    rename_group,
+    what_needs,
+)
 from access.directory import directory
 from access.doors import TenantRequest, tenant_page
 from access.models import Group, GroupMember, Person
 from access.refusals import Conflict, NotFound, Refused, Unprocessable, status_of
 from access.roles import Role
 from access.tenancy import reading
+from approvals.facts import all_in_force
 from approvals.models import Policy
+from approvals.naming import groups_in
 
 
 @require_safe
@@ -79,15 +89,51 @@ def remove(request: TenantRequest, slug: str, group_id: int, member_id: int) -> 
         messages.success(request, "Taken out." if removed else "They were not in the group any more.")
         return redirect("groups", slug)
     with reading(request.tenant.pk):
-        group = Group.objects.filter(pk=group_id).first()
-        if group is None:
-            raise NoSuchGroup("There is no such group here.")
+        group = _group(group_id)
         live = GroupMember.objects.filter(group=group, person_id=member_id, ended_at__isnull=True)
         member = live.select_related("person").first()
         if member is None:
             raise NotFound("They are not in this group.")
         context = {"group": group, "member": member.person, "named_by": _named_by()[group.name]}
         return TemplateResponse(request, "approvals/group_remove.html", context).render()
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@tenant_page(Role.ADMIN)
+def change(request: TenantRequest, slug: str, group_id: int) -> HttpResponseBase:
+    """GET asks for another name or for the end of a group; POST does what `do` says, with its reason."""
+    name, reason = request.POST.get("name", ""), request.POST.get("reason", "")
+    who = {"tenant_id": request.tenant.pk, "group_id": group_id, "person_id": request.person.pk}
+    refused: Refused | None = None
+    if request.method == "POST":
+        try:
+            if request.POST.get("do") == "end":
+                end_group(reason=reason, now=request.now, **who)
+                messages.success(request, "Ended. Nobody is in it any more.")
+            else:
+                rename_group(name=name, reason=reason, **who)
+                messages.success(request, "Renamed. Its people are the same.")
+            return redirect("groups", slug)
+        except (Unprocessable, Conflict) as failed:
+            refused = failed
+    with reading(request.tenant.pk):
+        group = _group(group_id)
+        context = {
+            "group": group,
+            "needing": what_needs(group.name),
+            "refused": str(refused) if refused else "",
+            "name": name if refused else group.name,
+            "reason": reason,
+        }
+        status = status_of(refused) if refused else 200
+        return TemplateResponse(request, "approvals/group_change.html", context, status=status).render()
+
+
+def _group(group_id: int) -> Group:
+    group = Group.objects.filter(pk=group_id, ended_at__isnull=True).first()
+    if group is None:
+        raise NoSuchGroup("There is no such group here.")
+    return group
 
 
 def _done(request: TenantRequest, act: Callable[[], str], name: str = "") -> HttpResponseBase:
@@ -110,7 +156,7 @@ def _page(request: TenantRequest, refused: Refused | None = None, name: str = ""
     context = {
         "groups": [
             (group, [(p, p.pk in managers) for p in members[group.pk]], named[group.name])
-            for group in Group.objects.order_by("name")
+            for group in Group.objects.filter(ended_at__isnull=True).order_by("name")
         ],
         "people": sorted(m.handle for m in directory().members.values()),
         "may_change": Role.ADMIN in request.roles,
@@ -124,9 +170,7 @@ def _page(request: TenantRequest, refused: Refused | None = None, name: str = ""
 def _named_by() -> dict[str, list[Policy]]:
     """By group: the policies in force that name it."""
     found: dict[str, list[Policy]] = defaultdict(list)
-    for policy in Policy.objects.order_by("name", "-revision").distinct("name"):
-        rules = policy.ruleset
-        named = {level.group for level in rules.levels} | {limit.group for limit in rules.limits}
-        for group in named | {step.group for step in rules.escalation}:
+    for policy in all_in_force():
+        for group in groups_in(policy.ruleset):
             found[group].append(policy)
     return found

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
 from approvals.comparing import compare
-from approvals.facts import in_force
+from approvals.facts import all_in_force, newest
 from approvals.governing import queries
 from approvals.models import Policy, Proposal
 from approvals.names_gone import warnings
@@ -20,8 +20,8 @@ from approvals.telling import in_a_line, told
 @require_safe
 @tenant_page()
 def policies(request: TenantRequest, slug: str) -> HttpResponseBase:
-    """Every policy as it is in force."""
-    listed = queries.policies_in_force(request.GET.get("after", "")[:100].replace("\0", ""))
+    """Every policy in its newest revision."""
+    listed = queries.newest_policies(request.GET.get("after", "")[:100].replace("\0", ""))
     context = {
         "policies": listed,
         "may_write": Role.ADMIN in request.roles,
@@ -40,7 +40,7 @@ def policy(request: TenantRequest, slug: str, policy_id: int) -> HttpResponseBas
         "policy": shown,
         "rules": told(shown.ruleset),
         "text": text_of(shown.ruleset),
-        "newest": in_force(shown.name),
+        "newest": newest(shown.name),
         "warnings": warnings(shown.ruleset),
         "workflows": queries.workflows_under(shown.name),
         "open": Proposal.objects.filter(policy__name=shown.name, closed_at__isnull=True).count(),
@@ -81,9 +81,9 @@ def _with_changes(found: list[Policy]) -> list[tuple[Policy, str, int]]:
 
 
 def _unwritten() -> list[str]:
-    """Policies that workflows name and nobody has written: nothing of theirs can be approved."""
+    """Policies that workflows name and that are not in force: nothing of theirs can be approved."""
     named = {w.approval_policy for w in queries.installed() if w.approval_policy}
-    return sorted(named - set(Policy.objects.filter(name__in=named).values_list("name", flat=True)))
+    return sorted(named - {p.name for p in all_in_force()})
 
 
 def _number(text: str) -> int:

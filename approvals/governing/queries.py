@@ -24,7 +24,7 @@ class NoSuchPolicy(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """One policy as it is in force. `open`: its proposals that nobody has closed yet."""
+    """One policy in its newest revision. `open`: its proposals that nobody has closed yet."""
 
     policy: Policy
     line: str
@@ -41,13 +41,16 @@ class PolicyList:
     next_after: str
 
 
-def policies_in_force(after: str = "") -> PolicyList:
-    """One page of the policies, in a number of queries that does not depend on how many there are."""
+def newest_policies(after: str = "") -> PolicyList:
+    """One page of the policies, those that were ended too, in a number of queries that does not depend on how many."""
     query = Policy.objects.filter(name__gt=after).order_by("name", "-revision").distinct("name")
     found = list(query[: PAGE + 1])
     page = found[:PAGE]
     names = [p.name for p in page]
-    people, groups = directory(), set(Group.objects.values_list("name", flat=True))
+    people, groups = (
+        directory(),
+        set(Group.objects.filter(ended_at__isnull=True).values_list("name", flat=True)),
+    )
     counted = Proposal.objects.filter(closed_at__isnull=True, policy__name__in=names)
     opened = dict(counted.values_list("policy__name").annotate(n=Count("pk")).order_by())
     rows = [
@@ -56,7 +59,7 @@ def policies_in_force(after: str = "") -> PolicyList:
             line=in_a_line(p.ruleset),
             workflows=workflows_under(p.name),
             open=opened.get(p.name, 0),
-            warnings=len(warnings(p.ruleset, people, groups)),
+            warnings=0 if p.end_reason else len(warnings(p.ruleset, people, groups)),
         )
         for p in page
     ]

@@ -17,10 +17,9 @@ from access.directory import directory
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
 from access.tenancy import reading
-from approvals.facts import in_force
+from approvals.facts import all_in_force, in_force, newest
 from approvals.governing import queries
 from approvals.governing.moments import NoMoment, read_moment
-from approvals.models import Policy
 from approvals.policy_text import LONGEST, read
 from approvals.ruleset import Money, RuleSet
 from approvals.simulating import Question, simulate
@@ -68,7 +67,7 @@ class TryForm(forms.Form):
         self.now, self.zone = now, zone
         self.installed = {w.name: w for w in queries.installed()}
         self.people = {m.handle: m.person_id for m in directory().members.values()}
-        names = Policy.objects.order_by("name").values_list("name", flat=True).distinct()
+        names = [p.name for p in all_in_force()]
         posted = str(self.data.get("policy", "")) if self.is_bound else ""
         named = sorted({*names, *([posted] if posted.strip() and posted.isprintable() else [])})
         self.fields["workflow"].choices = [("", "–"), *((n, w.title or n) for n, w in self.installed.items())]  # type: ignore[attr-defined]
@@ -170,7 +169,7 @@ def try_out(request: TenantRequest, slug: str) -> HttpResponseBase:
             context |= {
                 "may_write": True,
                 "name": name,
-                "base": in_force(name) if name.isprintable() else None,
+                "base": newest(name) if name.isprintable() else None,
             }
         status = 200
         if asked and form.is_valid():

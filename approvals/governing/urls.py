@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from approvals.governing import absences, groups, policies, trying, writing
+from approvals.governing import absences, ending, groups, policies, trying, writing
 
 urlpatterns: list[URLPattern] = [
     path("policies/", policies.policies, name="policies"),
@@ -11,9 +11,11 @@ urlpatterns: list[URLPattern] = [
     path("policies/<int:policy_id>/", policies.policy, name="policy"),
     path("policies/<int:policy_id>/compare/", policies.compared, name="policy-compare"),
     path("policies/<int:policy_id>/write/", writing.write, name="policy-write"),
+    path("policies/<int:policy_id>/end/", ending.end, name="policy-end"),
     path("groups/", groups.groups, name="groups"),
     path("groups/make/", groups.make, name="group-make"),
     path("groups/<int:group_id>/add/", groups.add, name="group-add"),
+    path("groups/<int:group_id>/change/", groups.change, name="group-change"),
     path("groups/<int:group_id>/remove/<int:member_id>/", groups.remove, name="group-remove"),
     path("absence/", absences.absence, name="absence"),
     path("absence/lend/", absences.lend, name="absence-lend"),

@@ -20,7 +20,7 @@ from access.models import Group
 from access.roles import Role
 from access.tenancy import reading
 from approvals.comparing import compare
-from approvals.facts import in_force
+from approvals.facts import newest as newest_of
 from approvals.foreseeing import foresee
 from approvals.governing import queries
 from approvals.governing.forms import RulesForm, with_another_row
@@ -72,7 +72,7 @@ def write(request: TenantRequest, slug: str, policy_id: int = 0) -> HttpResponse
 def _draft(request: TenantRequest, policy_id: int) -> Draft:
     base = queries.policy_of(policy_id) if policy_id else None
     name = base.name if base else request.POST.get("name", request.GET.get("name", ""))[:200].strip()
-    newest = in_force(name.replace("\0", "")) if name else None
+    newest = newest_of(name.replace("\0", "")) if name else None
     way = request.POST.get("way") or request.GET.get("way") or "form"
     draft = Draft(base, name, newest.revision if newest and base else 0, "text" if way == "text" else "form")
     if request.method == "POST":
@@ -104,8 +104,9 @@ def _read(request: TenantRequest, draft: Draft) -> RuleSet | None:
     except BadPolicy as wrong:
         draft.faults = [str(wrong)]
         return None
-    if draft.base is None and (there := in_force(draft.name)) is not None:
-        draft.faults = [f'There is a policy "{there.name}" already. Write a revision of it from its page.']
+    if draft.base is None and (there := newest_of(draft.name)) is not None:
+        was = "was a policy" if there.end_reason else "is a policy"
+        draft.faults = [f'There {was} "{there.name}" already. Write a revision of it from its page.']
         return None
     return rules
 
@@ -115,14 +116,14 @@ def _edit(request: TenantRequest, draft: Draft, status: int = 200) -> HttpRespon
         "draft": draft,
         "form": draft.form or RulesForm(),
         "people": sorted(m.handle for m in directory().members.values()),
-        "groups": Group.objects.order_by("name").values_list("name", flat=True),
+        "groups": Group.objects.filter(ended_at__isnull=True).order_by("name").values_list("name", flat=True),
         "workflows": [w.name for w in queries.installed()],
     }
     return TemplateResponse(request, "approvals/policy_write.html", context, status=status).render()
 
 
 def _preview(request: TenantRequest, draft: Draft, rules: RuleSet) -> HttpResponseBase:
-    newest = in_force(draft.name)
+    newest = newest_of(draft.name)
     if newest is not None and newest.revision != draft.expected:
         return _overtaken(request, draft, rules, newest)
     context = {
@@ -131,7 +132,7 @@ def _preview(request: TenantRequest, draft: Draft, rules: RuleSet) -> HttpRespon
         "rules": told(rules),
         "before": newest,
         "differences": compare(newest.ruleset, rules) if newest else [],
-        "same": newest is not None and newest.ruleset == rules,
+        "same": newest is not None and not newest.end_reason and newest.ruleset == rules,
         "next": draft.expected + 1,
         "outlook": foresee(draft.name, rules),
         "warnings": warnings(rules),
@@ -166,7 +167,7 @@ def _write(request: TenantRequest, draft: Draft, rules: RuleSet) -> HttpResponse
         )
     except PolicyWrittenMeanwhile:
         with reading(request.tenant.pk):
-            newest = in_force(draft.name)
+            newest = newest_of(draft.name)
             assert newest is not None
             return _overtaken(request, draft, rules, newest)
     messages.success(

@@ -13,7 +13,11 @@ from approvals.ruleset import RuleSet
 
 
 class Policy(TenantModel):
-    """Who may approve what: one immutable revision of a named set of rules. The highest revision is in force."""
+    """Who may approve what: one immutable revision of a named set of rules. The highest revision is in force.
+
+    A policy is ended by a last revision, which repeats the rules and says why: nothing is asked under the policy from
+    then on, until somebody writes another revision.
+    """
 
     append_only: ClassVar = True
     app_rights: ClassVar = Rights(insert=True)
@@ -27,6 +31,8 @@ class Policy(TenantModel):
     four_eyes = models.BooleanField(default=True)
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=200)
+    end_reason = models.CharField(max_length=1000, default="", db_default="", blank=True)
+    """Why the policy is ended by this revision; empty where the revision says what holds."""
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [

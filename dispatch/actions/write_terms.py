@@ -11,7 +11,7 @@ from access.addresses import AddressRefused, check_url
 from access.refusals import Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import reading
-from approvals.facts import in_force
+from approvals.facts import newest
 from approvals.policies import BadPolicy, write_policy
 from approvals.ruleset import RuleSet
 from dispatch.actions.receivers import write_contract, write_receiver
@@ -62,7 +62,9 @@ def _check(terms: Terms, addresses: Mapping[str, str]) -> None:
 
 def _policy(tenant_id: int, name: str, rules: RuleSet, actor: Actor, now: datetime) -> Written:
     with reading(tenant_id):
-        known = in_force(name)
+        known = newest(name)
+    if known is not None and known.end_reason:
+        return Written(f"Policy {name}: {known.created_by} ended it, so it is left so.", changed=False)
     if known is not None and known.ruleset == rules:
         return Written(f"Policy {name}: revision {known.revision} says this already.", changed=False)
     try:

@@ -105,7 +105,7 @@ def test_the_page_says_the_rules_the_revisions_and_what_is_gone(world: World) ->
 def test_a_policy_that_nobody_wrote_is_named_on_the_list(world: World, settings: Any) -> None:
     settings.COUNTERFOIL_WORKFLOWS = ["examples.vendor_onboarding"]
     registry.workflows.cache_clear()
-    assert "Nobody has written the policy vendor-records." in text(
+    assert "There is no policy vendor-records in force." in text(
         as_person(admin(world)).get(url(world, "policies"))
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from access.actions.groups import add_to_group, make_group, remove_from_group
+from access.actions.groups import add_to_group, end_group, make_group, remove_from_group, rename_group
 from access.doors import find_tenant
 from access.models import Group, GroupMember, Person, Tenant
 from access.refusals import Refused
@@ -16,7 +16,7 @@ from access.tenancy import reading
 
 
 class Command(BaseCommand):
-    help = "Make a group, put people in, take them out, list all."
+    help = "Make a group, put people in, take them out, rename it, end it, list all."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -24,6 +24,8 @@ class Command(BaseCommand):
             ("make", "a new group, empty"),
             ("add", "put somebody into a group"),
             ("remove", "take somebody out of a group"),
+            ("rename", "another name for a group that no policy names"),
+            ("end", "an end to a group that no policy names"),
             ("list", "every group with its people"),
         ):
             sub = verbs.add_parser(verb, help=help_text)
@@ -33,6 +35,10 @@ class Command(BaseCommand):
                 sub.add_argument("--as", dest="handle", required=True, help="the admin who does it")
             if verb in ("add", "remove"):
                 sub.add_argument("person", help="whom, by handle")
+            if verb == "rename":
+                sub.add_argument("name", help="what it is called from now on")
+            if verb in ("rename", "end"):
+                sub.add_argument("--reason", required=True, help="why, kept in the journal")
 
     def handle(self, *args: Any, verb: str, tenant: str, **given: Any) -> None:
         found = find_tenant(tenant)
@@ -52,9 +58,15 @@ class Command(BaseCommand):
             make_group(name=name, **who)
             return f"{name} is made, and empty."
         with reading(tenant.pk):
-            group = Group.objects.filter(name=name).first()
+            group = Group.objects.filter(name=name, ended_at__isnull=True).first()
         if group is None:
             raise CommandError(f"There is no group {name} in {tenant.slug}.")
+        if verb == "rename":
+            rename_group(group_id=group.pk, name=given["name"], reason=given["reason"], **who)
+            return f"{name} is called {given['name']} from now on."
+        if verb == "end":
+            end_group(group_id=group.pk, reason=given["reason"], now=timezone.now(), **who)
+            return f"{name} is ended."
         place = {"group_id": group.pk, "member_id": _person(given["person"]), **who}
         if verb == "add":
             added = add_to_group(**place)
@@ -70,7 +82,7 @@ class Command(BaseCommand):
             members: dict[int, list[str]] = {}
             for group_id, handle in rows.values_list("group_id", "person__username"):
                 members.setdefault(group_id, []).append(handle)
-            groups = list(Group.objects.order_by("name"))
+            groups = list(Group.objects.filter(ended_at__isnull=True).order_by("name"))
         for group in groups:
             self.stdout.write(f"{group.name}: {', '.join(members.get(group.pk, [])) or 'nobody'}")
         if not groups:

@@ -21,13 +21,13 @@ from access.refusals import Refused
 from access.roles import Role
 from access.tenancy import reading
 from approvals.comparing import RuleDifference, compare
-from approvals.facts import in_force
+from approvals.facts import in_force, newest
 from approvals.foreseeing import foresee
 from approvals.governing.moments import NoMoment, read_moment
-from approvals.governing.queries import installed, policies_in_force
+from approvals.governing.queries import PolicyRow, installed, newest_policies
 from approvals.models import Policy
 from approvals.names_gone import warnings
-from approvals.policies import check_rules, write_policy
+from approvals.policies import check_rules, end_policy, write_policy
 from approvals.policy_text import read
 from approvals.policy_text import write as text_of
 from approvals.ruleset import Money, RuleSet
@@ -39,7 +39,7 @@ BLOCKED = 1
 
 
 class Command(BaseCommand):
-    help = "List, show, compare and write approval policies, and ask one who could approve something."
+    help = "List, show, compare, write and end approval policies, and ask one who could approve something."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -49,10 +49,13 @@ class Command(BaseCommand):
         write = verbs.add_parser(
             "write", help="what a file would change and do; with --yes --as it is written"
         )
+        end = verbs.add_parser(
+            "end", help="an end to one that no workflow names: nothing more is asked under it"
+        )
         trial = verbs.add_parser("simulate", help="who could approve it; exit code 1 where nobody could")
-        for sub in (listed, show, pair, write, trial):
+        for sub in (listed, show, pair, write, end, trial):
             sub.add_argument("tenant", help="the organisation, as it stands in addresses")
-        for sub in (show, pair, write):
+        for sub in (show, pair, write, end):
             sub.add_argument("policy", help="the policy's name")
         show.add_argument("--revision", type=int, metavar="N", help="one that is no longer in force")
         show.add_argument("--text", action="store_true", help="as a file that `write` takes")
@@ -64,6 +67,8 @@ class Command(BaseCommand):
         )
         write.add_argument("--yes", action="store_true", help="write it")
         write.add_argument("--as", dest="handle", metavar="HANDLE", help="the admin who writes it")
+        end.add_argument("--reason", required=True, help="why, kept with it")
+        end.add_argument("--as", dest="handle", metavar="HANDLE", required=True, help="the admin who ends it")
         trial.add_argument("--workflow", default="", help="asks its policy, and counts for its limits")
         trial.add_argument("--policy", default="", help="another policy than the workflow's")
         trial.add_argument("--draft", metavar="FILE", help="rules that nobody has written yet")
@@ -89,11 +94,10 @@ class Command(BaseCommand):
         after, number = "", 0
         with reading(tenant.pk):
             while True:
-                page = policies_in_force(after)
+                page = newest_policies(after)
                 for row in page.rows:
                     number += 1
-                    open_ = f"; {row.open} open" if row.open else ""
-                    self.stdout.write(f"{row.policy.name}, revision {row.policy.revision}: {row.line}{open_}")
+                    self.stdout.write(_line(row))
                 if not page.next_after:
                     break
                 after = page.next_after
@@ -103,13 +107,15 @@ class Command(BaseCommand):
 
     def _show(self, tenant: Tenant, given: dict[str, Any]) -> int:
         with reading(tenant.pk):
-            policy = _policy(given["policy"], given["revision"])
+            policy = _policy(given["policy"], given["revision"], ended=True)
             if given["text"]:
                 self.stdout.write(text_of(policy.ruleset), ending="")
                 return 0
             self.stdout.write(f"{policy.name}, revision {policy.revision}, by {policy.created_by}:")
+            if policy.end_reason:
+                self.stdout.write(f"It was ended: {policy.end_reason}")
             self._tell(policy.ruleset)
-            for warning in warnings(policy.ruleset):
+            for warning in () if policy.end_reason else warnings(policy.ruleset):
                 self.stdout.write(f"Warning: {warning}")
         return 0
 
@@ -128,26 +134,27 @@ class Command(BaseCommand):
         rules, name = _rules(given["file"]), given["policy"]
         with reading(tenant.pk):
             check_rules(name, rules)
-            before = in_force(name)
+            before = newest(name)
             revision = before.revision if before else 0
             if given["expected"] is not None and given["expected"] != revision:
                 raise CommandError(
-                    f"Revision {revision} of {name} is in force, not {given['expected']}. Nothing was written."
+                    f"Revision {revision} of {name} is {_stands(before)}, not {given['expected']}. Nothing was written."
                 )
-            if before is not None and before.ruleset == rules:
+            if before is not None and not before.end_reason and before.ruleset == rules:
                 self.stdout.write(f"Revision {revision} of {name} says this already.")
                 return 0
             self._differences(compare(before.ruleset, rules)) if before else self._tell(rules)
+            if before is not None and before.end_reason:
+                self.stdout.write(
+                    f"{before.created_by} ended it: {before.end_reason} It would be in force again."
+                )
             self.stdout.write(foresee(name, rules).summary)
             for warning in warnings(rules):
                 self.stdout.write(f"Warning: {warning}")
             if not given["yes"]:
                 self.stdout.write("Nothing was written. With --yes --as ADMIN it is.")
                 return 0
-            person = Person.objects.filter(username=given["handle"] or "").first()
-            if person is None:
-                raise CommandError(f"Say with --as which admin of {tenant.slug} writes it.")
-            actor = authority.require(person.pk, Role.ADMIN)
+            actor = authority.require(_admin(tenant, given["handle"], "writes"), Role.ADMIN)
         made = write_policy(
             tenant_id=tenant.pk,
             name=name,
@@ -157,6 +164,17 @@ class Command(BaseCommand):
             expected=revision,
         )
         self.stdout.write(f"Revision {made.revision} of {name} is written and in force.")
+        return 0
+
+    def _end(self, tenant: Tenant, given: dict[str, Any]) -> int:
+        made = end_policy(
+            tenant_id=tenant.pk,
+            name=given["policy"],
+            reason=given["reason"],
+            person_id=_admin(tenant, given["handle"], "ends"),
+            now=timezone.now(),
+        )
+        self.stdout.write(f"{made.name} is ended, by its revision {made.revision}.")
         return 0
 
     def _simulate(self, tenant: Tenant, given: dict[str, Any]) -> int:
@@ -211,8 +229,29 @@ class Command(BaseCommand):
         self.stdout.write(f"{_clock(answer.expires_at, zone)}: it expires.")
 
 
-def _policy(name: str, revision: int | None) -> Policy:
-    found = Policy.objects.filter(name=name, revision=revision).first() if revision else in_force(name)
+def _line(row: PolicyRow) -> str:
+    policy = row.policy
+    open_ = f"; {row.open} open" if row.open else ""
+    said = f"ended by {policy.created_by}, {policy.end_reason}" if policy.end_reason else row.line
+    return f"{policy.name}, revision {policy.revision}: {said}{open_}"
+
+
+def _stands(policy: Policy | None) -> str:
+    return "the one that ended it" if policy is not None and policy.end_reason else "in force"
+
+
+def _admin(tenant: Tenant, handle: str | None, does: str) -> int:
+    person = Person.objects.filter(username=handle or "").first()
+    if person is None:
+        raise CommandError(f"Say with --as which admin of {tenant.slug} {does} it.")
+    return person.pk
+
+
+def _policy(name: str, revision: int | None, *, ended: bool = False) -> Policy:
+    if revision:
+        found = Policy.objects.filter(name=name, revision=revision).first()
+    else:
+        found = newest(name) if ended else in_force(name)
     if found is None:
         which = f"revision {revision} of a policy" if revision else "policy"
         raise CommandError(f"There is no {which} {name} here.")
