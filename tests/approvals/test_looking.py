@@ -415,7 +415,7 @@ def _happens(world: World, proposal: Proposal, what: str, person: Person, other:
     now, tenant = timezone.now(), world.tenant
     mine: Any = {"tenant": tenant, "person": person}
     deeds: dict[str, Callable[[], Any]] = {
-        "back": lambda: Absence.objects.filter(person=person).update(ended_at=now),
+        "back": lambda: Absence.objects.filter(person=person, ended_at=None).update(ended_at=now),
         "leave": lambda: Membership.objects.filter(person=person, ended_at=None).update(ended_at=now),
         "join": lambda: (
             Membership.objects.filter(person=person, ended_at=None).exists()
@@ -426,7 +426,9 @@ def _happens(world: World, proposal: Proposal, what: str, person: Person, other:
             GroupMember.objects.filter(person=person, ended_at=None).exists()
             or GroupMember.objects.create(group=Group.objects.get(), **mine)
         ),
-        "revoke": lambda: Delegation.objects.filter(giver=person).update(revoked_at=now, revoked_by="x"),
+        "revoke": lambda: Delegation.objects.filter(giver=person, revoked_at=None).update(
+            revoked_at=now, revoked_by="x"
+        ),
         "disable": lambda: Person.objects.filter(pk=person.pk).update(is_active=False),
         "enable": lambda: Person.objects.filter(pk=person.pk).update(is_active=True),
     }
