@@ -7,14 +7,13 @@ a person may choose to have it read again; nothing else makes a step that is don
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workflows import hooks, registry
-from workflows.authoring import Workflow
 from workflows.authoring.steps import Step
 from workflows.kinds import NOT_STEPS, StageKind
 from workflows.models import Checkpoint, Job, JournalEntry, Stage, WorkItem
+from workflows.runs import in_the_way
 from workflows.states import ENDED, JobState
 
 
@@ -41,7 +40,7 @@ def why_not(job: Job) -> str:
         return f"{job.cancel_requested_by} asked to cancel {job.label}."
     if job.held_at is not None:
         return f"{job.held_by} holds {job.label}. Lift the hold first."
-    if not job.reruns and not _has_draft(job):
+    if not job.reruns and not has_draft(job.pk):
         return f"{job.label} has not come to a proposal yet."
     try:
         registry.pinned(job.workflow, job.revision, job.configuration_digest)
@@ -53,10 +52,11 @@ def why_not(job: Job) -> str:
 def choices(job: Job) -> list[Choice]:
     """The steps in order, each with what stands in the way of beginning with it; of a job that `why_not` is silent on."""
     definition = registry.pinned(job.workflow, job.revision, job.configuration_digest)
-    stages = {s.name: s for s in Stage.objects.filter(job=job).exclude(kind__in=NOT_STEPS)}
+    stages = Stage.objects.filter(job=job).exclude(kind__in=NOT_STEPS)
+    done = {name: closed_at is not None for name, closed_at in stages.values_list("name", "closed_at")}
     begun = WorkItem.objects.filter(job=job, stage__name__in=definition.compensations, attempts__gt=0)
     made = set(begun.values_list("stage__name", flat=True)) if definition.compensations else set()
-    return [Choice(step, _in_the_way(definition, stages, made, step)) for step in definition.steps]
+    return [Choice(step, in_the_way(definition, done, made, step)) for step in definition.steps]
 
 
 def who_was_first(job: Job, seen: int) -> str:
@@ -64,24 +64,11 @@ def who_was_first(job: Job, seen: int) -> str:
     if job.reruns == seen:
         return ""
     last = JournalEntry.objects.filter(job=job, event="steps.run_again").order_by("-sequence").first()
-    who = "" if last is None else last.actor_name
-    return f"{who} has run steps of {job.label} again since you looked. Look at how it is now."
+    if last is None:
+        return f"No steps of {job.label} have been run again yet. Look at how it is now."
+    return f"{last.actor_name} has run steps of {job.label} again since you looked. Look at how it is now."
 
 
-def _in_the_way(definition: Workflow, stages: Mapping[str, Stage], made: set[str], first: Step) -> str:
-    if first.name not in stages:
-        return "It has not begun, so it runs without being asked."
-    for step in definition.steps:
-        if step.ordinal < first.ordinal and (step.name not in stages or stages[step.name].closed_at is None):
-            return f"“{step.title}” has to be done first."
-    for step in definition.steps:
-        if step.ordinal >= first.ordinal and step.name in made:
-            return (
-                f"What “{step.title}” made is undone if the job ends without effect, and made anew it would be"
-                " there twice. Begin with a later step, or cancel the job and submit it anew."
-            )
-    return ""
-
-
-def _has_draft(job: Job) -> bool:
-    return Checkpoint.objects.filter(item__job=job, item__stage__kind=StageKind.PROPOSE).exists()
+def has_draft(job_id: int) -> bool:
+    """Whether the job has come to a draft, and its steps were not run again since."""
+    return Checkpoint.objects.filter(item__job=job_id, item__stage__kind=StageKind.PROPOSE).exists()

@@ -104,6 +104,11 @@ class Run(Results):
         self._proposing.propose_again()
         return self._go()
 
+    def run_again(self, first: Named = "", reason: str = "it has moved on") -> Run:
+        """Run a step and all behind it again (or all of them), after the same; a new proposal follows."""
+        self._ways_on.run_again(_name(first), reason)
+        return self._go()
+
     # -- an operator ------------------------------------------------------------------------------------------
     def grant(self, attempts: int = 1, *, step: Named = "", key: str = "") -> Run:
         """Let every item that stopped (of this step and key, where they are named) try again."""

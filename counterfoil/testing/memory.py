@@ -15,7 +15,8 @@ from workflows.authoring.steps import Step
 from workflows.authoring.waits import Wait
 from workflows.claims import Claim
 from workflows.engine.handling import request_key
-from workflows.kinds import AttemptOutcome, StageKind
+from workflows.kinds import NOT_STEPS, AttemptOutcome, StageKind
+from workflows.runs import MARK
 from workflows.states import ENDED, NOT_YET, OPEN_ITEM_STATES, STUCK_ITEM_STATES, ItemState, JobState
 
 if TYPE_CHECKING:
@@ -162,6 +163,8 @@ class Memory:
     deadline_at: datetime | None = None
     held: bool = False
     items: int = 0
+    runs: int = 0
+    """How often steps were run again."""
     on_state: list[Callable[[JobState], None]] = field(default_factory=list)
 
     @property
@@ -194,9 +197,22 @@ class Memory:
     def _cut_short(self) -> None:
         for stage in (s for s in self.stages if not s.closed):
             stage.closed = stage.cut_short = True
-            for item in stage.items:
-                if item.state in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES):
-                    item.state, item.wait = ItemState.CANCELLED, None
+            self._cancel(stage)
+
+    def _cancel(self, stage: Stage) -> None:
+        for item in stage.items:
+            if item.state in (*OPEN_ITEM_STATES, *STUCK_ITEM_STATES):
+                item.state, item.wait = ItemState.CANCELLED, None
+
+    def set_aside(self, since: Step) -> dict[str, str]:
+        """Set aside what a step and all behind it did; the new names with the old."""
+        self.runs += 1
+        names = {}
+        for stage in (s for s in self.stages if s.kind not in NOT_STEPS and s.ordinal >= since.ordinal):
+            names[f"{stage.name}{MARK}{self.runs}"] = stage.name
+            stage.name, stage.kind, stage.closed = f"{stage.name}{MARK}{self.runs}", StageKind.SET_ASIDE, True
+            self._cancel(stage)
+        return names
 
     def wait_until(self, at: datetime | None) -> None:
         """Let the time pass; it never goes back."""

@@ -223,14 +223,15 @@ class Stepping:
             memory.move(JobState.VALIDATED, "input.validated", report=_digest(stage))
         step = memory.workflow.after(stage.ordinal)
         if step is not None:
-            memory.stages.append(self._opened(step))
+            self.open(step)
 
-    def _opened(self, step: Step) -> Stage:
+    def open(self, step: Step) -> None:
+        """Open a step with all of its items."""
         items = [
             self._memory.item(step.name, key, ordinal, element, step.retry.attempts)
             for ordinal, key, element in self._elements(step)
         ]
-        return Stage(step.name, step.ordinal, step.kind, items, step, step.needs)
+        self._memory.stages.append(Stage(step.name, step.ordinal, step.kind, items, step, step.needs))
 
     def _elements(self, step: Step) -> Iterator[tuple[int, str, str | None]]:
         if step.each is None:

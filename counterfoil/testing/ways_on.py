@@ -13,6 +13,7 @@ from dispatch.states import OperationState
 from workflows import corrections
 from workflows.authoring.steps import Step
 from workflows.kinds import StageKind
+from workflows.runs import in_the_way
 from workflows.states import ItemState, JobState
 
 
@@ -83,6 +84,25 @@ class WaysOn:
                 if item.state is ItemState.CANCELLED:
                     self._put_back(item, attempts)
         return not cut
+
+    def run_again(self, first: str, reason: str) -> None:
+        """Run a step and all behind it again, once the proposal that they led to is closed."""
+        memory = self._memory
+        drafted = any(s.kind is StageKind.PROPOSE and s.closed for s in memory.stages)
+        if memory.state != JobState.VALIDATED or memory.held or not (memory.runs or drafted):
+            held = " and held" if memory.held else ""
+            raise KitFailure(f"The job is {memory.state}{held}; steps run again once a proposal is closed.")
+        step = memory.workflow.step_named(first) if first else memory.workflow.steps[0]
+        if step is None:
+            raise KitFailure(f"There is no step {first}.")
+        steps = [s for s in memory.stages if s.step is not None and s.kind is not StageKind.SET_ASIDE]
+        begun = {s.name for s in steps if any(i.attempts for i in s.items)}
+        done = {s.name: s.closed for s in steps}
+        if said := in_the_way(memory.workflow, done, begun & memory.workflow.compensations.keys(), step):
+            raise KitFailure(f"{step.name} cannot be run again. {said}")
+        aside = memory.set_aside(step)
+        memory.record("steps.run_again", stage=step.name, aside=aside, reason=reason)
+        self._stepping.open(step)
 
     def _put_back(self, item: Item, attempts: int) -> None:
         item.state, item.attempts_limit, item.reported = ItemState.READY, item.used + attempts, False

@@ -25,6 +25,7 @@ from workflows.actions.correct import correct_item
 from workflows.actions.receive_event import receive_event
 from workflows.actions.redrive import redrive_job
 from workflows.actions.retry import fail_job, grant_attempts
+from workflows.actions.run_again import run_steps_again
 from workflows.actions.skip import skip_item
 from workflows.actions.submit import submit_job
 from workflows.authoring import Workflow
@@ -123,6 +124,20 @@ REDRIVE = Act(
     lambda run: run.redrive(2),
     lambda on: redrive_job(job_id=on.job_id, attempts=2, reason="because", **on.by_operator),
 )
+CHANGES = Act(
+    lambda run: run.ask_for_changes("because"), lambda on: decide(on.place, on.job_id, 0, "request changes")
+)
+
+
+def run_again(first: str = "", seen: int = 0) -> Act:
+    return Act(
+        lambda run: run.run_again(first, "because"),
+        lambda on: run_steps_again(
+            job_id=on.job_id, first=first, seen=seen, reason="because", **on.by_operator
+        ),
+    )
+
+
 CANCEL = Act(
     lambda run: run.cancel("because"),
     lambda on: cancel_job(
@@ -149,11 +164,22 @@ STORIES = [
     Story("a stopped part is skipped", strict, ("ok", "stop", "ok"), (skip("2"), APPROVE)),
     Story("a stopped part is corrected", strict, ("ok", "stop"), (correct("2", {"text": "ok"}), APPROVE)),
     Story("a job is given up and redriven", strict, ("ok", "stop"), (GIVE_UP, REDRIVE, skip("2"))),
+    Story("a stopped part is skipped, and then all parts are run again", strict, ("ok", "stop"), (
+        skip("2"), CHANGES, run_again(), skip("2"), APPROVE,
+    )),
+    Story("steps are run again while one of them has stopped", strict, ("ok", "stop"), (
+        skip("2"), CHANGES, run_again(), run_again(seen=1), skip("2"), REJECT,
+    )),
     Story("it waits for an answer and an event", waits, acts=(
         answer({"day": "Monday"}),
         event("shipment P-1", {"track": "T"}),
         event("shipment P-1", {"tracking": "T-9"}),
         APPROVE,
+    ), more={"sleep_minutes": 0}),
+    Story("it asks again when its steps run again", waits, acts=(
+        answer({"day": "Monday"}),
+        event("shipment P-1", {"tracking": "T-9"}),
+        CHANGES, run_again(), answer({"day": "Tuesday"}), run_again(seen=1), CANCEL,
     ), more={"sleep_minutes": 0}),
     Story("what its steps made is undone", rooms, ("a", "b"), (REJECT,)),
     Story("undoing is tried again", rooms, ("a",), (REJECT,), broken=2),
@@ -162,7 +188,12 @@ STORIES = [
     Story("a waiting job is cancelled", waits, acts=(CANCEL,), more={"sleep_minutes": 0}),
     Story("an empty fan-out", strict, (), (CANCEL,)),
 ]  # fmt: skip
-QUICK = ("a stopped part is skipped", "it waits for an answer and an event", "what its steps made is undone")
+QUICK = (
+    "a stopped part is skipped, and then all parts are run again",
+    "a stopped part is skipped",
+    "it waits for an answer and an event",
+    "what its steps made is undone",
+)
 
 
 @pytest.mark.parametrize(

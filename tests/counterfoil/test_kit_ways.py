@@ -145,6 +145,26 @@ def test_a_job_that_was_refused_everything_is_redriven_with_a_new_proposal() -> 
         run.redrive()
 
 
+def test_steps_are_run_again_from_the_one_that_is_chosen() -> None:
+    run = run_of(strict, "ok", "ok")
+    with pytest.raises(
+        KitFailure, match="The job is AWAITING_APPROVAL; steps run again once a proposal is closed"
+    ):
+        run.run_again()
+    run.ask_for_changes()
+    before = len(run.attempts)
+    with pytest.raises(KitFailure, match="There is no step pack-more"):
+        run.run_again("pack-more")
+    run.run_again("propose-strict")
+    assert (run.state, run.proposal.number, len(run.attempts)) == (JobState.AWAITING_APPROVAL, 2, before + 1)
+    run.ask_for_changes()
+    assert run.run_again().approve().state is JobState.CONFIRMED
+    made = run_of(rooms, "a")
+    made.ask_for_changes()
+    with pytest.raises(KitFailure, match="made is undone if the job ends without effect"):
+        made.run_again()
+
+
 # -- waits -------------------------------------------------------------------------------------------------------------
 def test_a_run_sleeps_asks_and_waits_for_an_event_one_after_the_other() -> None:
     run = run_of(waits)

@@ -16,6 +16,7 @@ from workflows.authoring.steps import Step
 from workflows.kinds import NOT_STEPS
 from workflows.locks import lock_job, lock_unfinished
 from workflows.models import Job, Stage
+from workflows.runs import MARK
 
 
 class CannotRunAgain(Conflict):
@@ -85,6 +86,6 @@ def _set_aside(job: Job, first: Step, now: datetime) -> dict[str, str]:
     Job.objects.filter(pk=job.pk).update(reruns=job.reruns)
     behind = Stage.objects.filter(job=job, ordinal__gte=first.ordinal).exclude(kind__in=NOT_STEPS)
     mine = list(behind.values_list("pk", flat=True))
-    aside = set_aside(job=job, stages=mine, mark=f"#{job.reruns}", now=now)
+    aside = set_aside(job=job, stages=mine, mark=f"{MARK}{job.reruns}", now=now)
     items.drop_waits(job=job)
     return aside
