@@ -128,7 +128,7 @@ def reading_of(
         more_differences=slip.differences[TOLD_DIFFERENCES:],
         desk=_desk(slip, handle, len(changes), part),
         may_export=may_export,
-        again=may_propose_again and slip.closed_at is not None and slip.job_state == JobState.VALIDATED,
+        again=may_propose_again and slip.closed_at is not None,
     )
 
 

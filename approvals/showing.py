@@ -16,17 +16,18 @@ from approvals.inbox import Place
 from approvals.proof.exporting import MAY_EXPORT
 from approvals.sets import pages_of
 from approvals.slips import Slip, slip
+from workflows import rerunning
+from workflows.states import JobState
 
 
 def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
     shown = slip_of(request, proposal_id)
-    own = Role.SUBMITTER in request.roles and shown.initiator == request.person.username
     place = place_of(request)
     view = desk.reading_of(
         shown,
         handle=request.person.username,
         now=request.now,
-        may_propose_again=own or Role.OPERATOR in request.roles,
+        may_propose_again=_may_propose_again(request, shown),
         may_export=bool(request.roles & set(MAY_EXPORT)),
         start=request.GET.get("from", ""),
     )
@@ -39,6 +40,12 @@ def slip_context(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
         if view.part
         else [],
     }
+
+
+def _may_propose_again(request: TenantRequest, shown: Slip) -> bool:
+    own = Role.SUBMITTER in request.roles and shown.initiator == request.person.username
+    waits = shown.job_state == JobState.VALIDATED and rerunning.has_draft(shown.job_id)
+    return (own or Role.OPERATOR in request.roles) and waits
 
 
 def slip_of(request: TenantRequest, proposal_id: int) -> Slip:

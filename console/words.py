@@ -5,6 +5,7 @@ from __future__ import annotations
 from workflows import registry
 from workflows.authoring import Workflow
 from workflows.authoring.steps import VALIDATE_STAGE
+from workflows.runs import origin_of
 
 
 def workflow_title(name: str) -> str:
@@ -13,11 +14,14 @@ def workflow_title(name: str) -> str:
 
 
 def stage_title(workflow: Workflow | None, name: str) -> str:
-    """The title of a stage in a definition, or its name in words."""
+    """The title of a stage in a definition, or its name in words; of one that was set aside, when that was."""
+    name, aside = origin_of(name)
     if name == VALIDATE_STAGE:
-        return "Validate input"
-    step = workflow.step_named(name) if workflow is not None else None
-    return step.title if step is not None else in_words(name)
+        title = "Validate input"
+    else:
+        step = workflow.step_named(name) if workflow is not None else None
+        title = step.title if step is not None else in_words(name)
+    return f"{title} {aside}".rstrip()
 
 
 def definition_of(name: str, revision: str) -> Workflow | None:

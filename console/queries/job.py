@@ -10,7 +10,7 @@ from access.roles import Role
 from approvals.models import Proposal
 from console import words
 from console.queries.standing import Sign, cause_words, sign_of_job, with_standing
-from console.words import in_words, several
+from console.words import several
 from dispatch import fates as dispatch_fates
 from dispatch.fates import Fate as FateWord
 from dispatch.fates import FateOf
@@ -77,12 +77,7 @@ class SetAside:
     """What one step did before a migration that did not keep it, or before it was run again."""
 
     stage_id: int
-    step: str
-    since: str
-
-    @property
-    def title(self) -> str:
-        return in_words(self.step)
+    title: str
 
 
 def job_of(job_id: int) -> Job:
@@ -241,17 +236,8 @@ def runs_again(job: Job, roles: frozenset[Role], person_id: int) -> bool:
 def set_aside(job: Job) -> list[SetAside]:
     """What migrations and runs anew have set aside, oldest first. One query."""
     stages = Stage.objects.filter(job=job, kind=StageKind.SET_ASIDE).order_by("pk")
-    return [_set_aside(stage) for stage in stages]
-
-
-def _set_aside(stage: Stage) -> SetAside:
-    step, again, number = stage.name.rpartition("#")
-    if again:
-        return SetAside(
-            stage.pk, step, "before it was run again" if number == "1" else f"before run {number} anew"
-        )
-    step, _, revision = stage.name.rpartition("@")
-    return SetAside(stage.pk, step, f"of revision {revision}")
+    definition = words.definition_of(job.workflow, job.revision)
+    return [SetAside(s.pk, words.stage_title(definition, s.name)) for s in stages]
 
 
 def refuse_ended(job: Job) -> None:

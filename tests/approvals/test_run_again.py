@@ -289,7 +289,7 @@ def test_what_stands_in_the_way_is_said_and_nothing_is_changed(
     sent_back(world, job)
     refused(world, job, Unprocessable, "Say why", reason="  ")
     refused(world, job, NoSuchStep, "There is no step “reed” .*: read, look, propose", first="reed")
-    refused(world, job, CannotRunAgain, "run steps of .* again since you looked", seen=1)
+    refused(world, job, CannotRunAgain, "No steps of .* have been run again yet", seen=1)
     stranger = make_person(world.tenant, Role.SUBMITTER)
     for person in (world.manager, admin, stranger):
         refused(world, job, NotPermitted, "Only an operator", person=person)
@@ -349,7 +349,8 @@ def test_it_is_asked_on_the_job_the_slip_and_the_case_and_works_without_a_script
     assert (late.status_code, "has run steps of" in text(late)) == (409, True)
     assert "its proposal is open" in text(submitter.get(address))
     shown = text(submitter.get(pages[0]))
-    assert "Look before it was run again" in shown
+    assert "Set aside: " in shown
+    assert "Look before run 2</a>" in shown
     assert address not in shown
     stranger = make_person(world.tenant, Role.SUBMITTER)
     assert "Only an operator of this organisation may do this." in text(as_person(stranger).get(address))

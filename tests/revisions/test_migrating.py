@@ -23,6 +23,7 @@ from workflows import hooks, inputs, journal, registry, verification
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job
 from workflows.actions.migrate import CannotMigrate, NotAsShown, look, migrate_job, shown
+from workflows.actions.run_again import run_steps_again
 from workflows.engine.engine import Engine
 from workflows.locks import lock_job
 from workflows.migrating.planning import NoMigration
@@ -474,3 +475,33 @@ def test_a_cancelled_job_stays_cancelled_and_a_held_one_held(
     engine()
     free.wait_until_drafted()
     assert held.notes() == []
+
+
+def test_a_job_whose_steps_were_run_again_is_migrated_by_what_it_has_now(
+    deploy: Deploy, letter_job: Submit, engine: StartEngine, operator: Person
+) -> None:
+    """Its draft was refused, so that it has no proposal: what was set aside before is no step of either revision."""
+    job = bare(deploy, letter_job, "Ada")
+    job.go()
+    engine()
+    job.wait_until_drafted()
+    run_steps_again(
+        tenant_id=job.tenant.pk,
+        job_id=job.job_id,
+        person_id=operator.pk,
+        first="bind",
+        seen=0,
+        reason="once more",
+        now=timezone.now(),
+    )
+    eventually(lambda: job.events().count("proposal.refused") == 2, what="the second draft")
+    assert job.differences() == []
+    deploy(BOTH)
+    engine()
+    steps = migrate(job, operator).steps
+    assert (steps["compose"], "bind#1" in steps) == ("converted", False)
+    eventually(lambda: job.events().count("proposal.refused") == 3, what="the third draft")
+    assert job.differences() == []
+    with reading(job.tenant.pk):
+        kept = Stage.objects.filter(job_id=job.job_id, kind="set aside").order_by("pk")
+        assert [s.name for s in kept] == ["bind#1", "propose#1", "bind@1", "propose@1"]

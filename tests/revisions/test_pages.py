@@ -77,7 +77,7 @@ def test_an_operator_looks_first_and_then_migrates_what_was_shown(
     done = client.post(at(job, "job-migrate"), {**hidden(shown), "reason": "other languages"}, follow=True)
     said = words(done.content.decode())
     assert "Migrated from revision 1 to 2." in said
-    assert "Set aside by a migration: Write of revision 1" in said
+    assert "Set aside: Write of revision 1" in said
     assert "Migrated from revision 1 to 2: other languages" in said
     assert job.now.revision == "2"
     later = client.get(at(job, "job-input"), {"version": "2"})
