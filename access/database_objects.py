@@ -43,6 +43,30 @@ EXEMPT: dict[str, str] = {
 """Tables that stand outside row level security, each with its reason."""
 
 _HIDDEN = {"access_tenanthead", "access_database_objects"}
+
+_KNOWS_REVISIONS = "INSERT, UPDATE (described)"
+_APP_MAY = {
+    "access_passwordentry": "INSERT",
+    "access_person": "INSERT, UPDATE",
+    "access_tenant": "INSERT, UPDATE (name, time_zone, revoked_at, revoke_reason)",
+    "django_q_ormq": "INSERT, UPDATE, DELETE",
+    "django_q_schedule": "INSERT, UPDATE, DELETE",
+    "django_q_task": "INSERT, UPDATE, DELETE",
+    "django_session": "INSERT, UPDATE, DELETE",
+    "workflows_knownrevision": _KNOWS_REVISIONS,
+    "workflows_sharedlimit": "INSERT, UPDATE, DELETE",
+}
+"""What the app's role may do to these tables beside SELECT; to the others nothing."""
+
+_ENGINE_MAY = {
+    "access_tenant": "",
+    "workflows_costbook": "INSERT, UPDATE",
+    "workflows_knownrevision": _KNOWS_REVISIONS,
+    "workflows_sharedlimit": "UPDATE",
+    "workflows_worker": "INSERT, UPDATE",
+}
+"""Likewise the engine's role, which does not even read the others."""
+
 _registered: dict[str, Callable[[], str]] = {}
 
 ROLES_SQL = "".join(
@@ -203,16 +227,13 @@ END $$;"""
 
 
 def _exempt_grants() -> str:
-    tables = sorted(t for t in EXEMPT if t not in _HIDDEN and t != "django_migrations")
-    lines = [
-        f"DO $$ BEGIN IF to_regclass('{t}') IS NOT NULL THEN "
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {t} TO {APP}; END IF; END $$;"
-        for t in tables
-    ]
-    lines.append(f"GRANT SELECT ON django_migrations TO {APP};")
-    lines.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON workflows_worker TO {ENGINE};")
-    lines.append(f"GRANT SELECT, INSERT, UPDATE ON workflows_knownrevision TO {ENGINE};")
-    lines.append(f"GRANT SELECT, UPDATE ON workflows_sharedlimit TO {ENGINE};")
-    lines.append(f"GRANT SELECT, INSERT, UPDATE ON workflows_costbook TO {ENGINE};")
-    lines.append(f"GRANT SELECT ON access_tenant TO {ENGINE}, {JOURNAL};")
+    readable = sorted(set(EXEMPT) - _HIDDEN)
+    lines = [_exempt_grant(table, APP, _APP_MAY.get(table, "")) for table in readable]
+    lines += [_exempt_grant(table, ENGINE, may) for table, may in _ENGINE_MAY.items()]
+    lines.append(f"GRANT SELECT ON access_tenant TO {JOURNAL};")
     return "\n".join(lines)
+
+
+def _exempt_grant(table: str, role: str, may: str) -> str:
+    rights = f"SELECT, {may}" if may else "SELECT"
+    return f"DO $$ BEGIN IF to_regclass('{table}') IS NOT NULL THEN GRANT {rights} ON {table} TO {role}; END IF; END $$;"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from reconciliation.actions.working import EvidenceMissing, StaleCase
 from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind
 from reconciliation.queries import CasePage, case_page
+from tests.dispatch.world import as_engine, make_worker
 from tests.support import eventually, forget_workflows
 from tests.workflows.keeping import IN_REVERSE, Keep, Kept
 from workflows import known
@@ -22,7 +22,7 @@ from workflows.actions.undo import Undone
 from workflows.compensation import machine, plan
 from workflows.compensation.plan import Standing
 from workflows.engine.engine import Engine
-from workflows.models import KnownRevision, Lane, Worker, WorkItem
+from workflows.models import Lane, Worker, WorkItem
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -204,11 +204,11 @@ def test_undoing_is_left_to_a_worker_that_has_the_revision(engine: Engine, keep:
 
 def a_worker_that_has_all() -> int:
     """Another worker, alive, that says it can run every known definition."""
-    at = timezone.now()
-    made = Worker.objects.create(
-        name="other", host="elsewhere", pid=1, slots=1, started_at=at, server_started_at=at - timedelta(days=1),
-        lease_until=at + timedelta(minutes=5), revisions=list(KnownRevision.objects.values_list("pk", flat=True)),
-    )  # fmt: skip
+    made = make_worker("other")
+    as_engine(
+        "UPDATE workflows_worker SET revisions = (SELECT array_agg(id) FROM workflows_knownrevision) WHERE id = %s",
+        [made.pk],
+    )
     return int(made.pk)
 
 

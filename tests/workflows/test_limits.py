@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
@@ -18,12 +17,13 @@ from django.utils import timezone
 from access.models import Person, Tenant
 from access.roles import Role
 from access.tenancy import acting, reading
+from tests.dispatch.world import as_engine
 from tests.support import eventually, make_person, make_tenant
 from tests.workflows import fan_outs
 from tests.workflows.test_needs import states, submit, summary
 from workflows import hooks
 from workflows.engine.engine import Engine
-from workflows.models import Attempt, Job, Limit, SharedLimit, Worker, WorkItem
+from workflows.models import Attempt, Job, Limit, SharedLimit, WorkItem
 from workflows.states import ItemState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("fan_outs_installed")]
@@ -183,7 +183,7 @@ def test_what_was_taken_over_counts_no_longer(engine: Engine, tenant: Tenant, su
     limit(tenant, concurrency=1)
     job_id = submit(tenant, submitter, "test-limited", "gate", "ok")
     eventually(lambda: running(tenant) == 1, what="one to run")
-    Worker.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    as_engine("UPDATE workflows_worker SET lease_until = now() - interval '1 s'", [])
     second = Engine(slots=2, lease_seconds=20)
     second.start_threads()
     try:

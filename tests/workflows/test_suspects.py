@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.tenancy import acting, reading
+from tests.dispatch.world import as_engine
 from tests.support import eventually
 from tests.workflows import fan_outs
 from tests.workflows.test_needs import submit, summary
 from workflows.engine.engine import Engine
-from workflows.models import Attempt, Worker, WorkItem
+from workflows.models import Attempt, WorkItem
 from workflows.states import ItemState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("fan_outs_installed")]
@@ -54,7 +53,9 @@ def running_now(tenant: Tenant) -> list[int]:
 
 def declare_dead(worker: Engine) -> None:
     """Its lease is over by the database's clock: the next look of another engine takes it over."""
-    Worker.objects.filter(pk=worker.worker_id).update(lease_until=timezone.now() - timedelta(seconds=1))
+    as_engine(
+        "UPDATE workflows_worker SET lease_until = now() - interval '1 s' WHERE id = %s", [worker.worker_id]
+    )
 
 
 def test_the_first_death_makes_suspects_of_all_and_they_run_one_at_a_time(

@@ -98,7 +98,6 @@ class WorkItem(TenantModel):
             "worker_id",
             "started_at",
             "finished_at",
-            "rank",
             "reported_at",
         ),
     )
