@@ -59,23 +59,31 @@ def by_policy(*, since: datetime, until: datetime) -> list[Figures]:
 
 _BY_POLICY = """
 WITH told AS (
-  SELECT y.name, p.quorum, p.closing, p.approved_at, p.closed_at,
-    CASE WHEN p.quorum = 0 THEN NULL
-      WHEN p.closing IN (%(rejected)s, %(changes)s) THEN p.closed_at - p.frozen_at
-      WHEN p.approved_at IS NOT NULL AND p.closing <> %(expired)s THEN p.approved_at - p.frozen_at END AS took
+  SELECT y.name, p.frozen_at, p.approved_at, p.closed_at,
+    CASE WHEN p.closing = %(rejected)s THEN 'rejected'
+      WHEN p.closing = %(changes)s THEN 'changes'
+      WHEN p.closing = %(expired)s THEN 'expired'
+      WHEN p.approved_at IS NOT NULL AND p.quorum = 0
+        AND NOT EXISTS (SELECT FROM approvals_decision d WHERE d.proposal_id = p.id) THEN 'waived'
+      WHEN p.approved_at IS NOT NULL THEN 'approved'
+      WHEN p.closed_at IS NOT NULL THEN 'taken back'
+      ELSE 'waiting' END AS became
   FROM approvals_proposal p JOIN approvals_policy y ON y.id = p.policy_id
   WHERE p.tenant_id = %(tenant)s AND p.frozen_at >= %(since)s AND p.frozen_at < %(until)s
+), timed AS (
+  SELECT name, became, CASE WHEN became = 'approved' THEN approved_at - frozen_at
+    WHEN became IN ('rejected', 'changes') THEN closed_at - frozen_at END AS took
+  FROM told
 )
 SELECT name, count(*),
-  count(*) FILTER (WHERE quorum > 0 AND approved_at IS NOT NULL AND closing <> %(expired)s),
-  count(*) FILTER (WHERE quorum = 0),
-  count(*) FILTER (WHERE closing = %(rejected)s),
-  count(*) FILTER (WHERE closing = %(changes)s),
-  count(*) FILTER (WHERE closing = %(expired)s),
-  count(*) FILTER (WHERE quorum > 0 AND closed_at IS NOT NULL AND approved_at IS NULL
-    AND closing NOT IN (%(rejected)s, %(changes)s, %(expired)s)),
-  count(*) FILTER (WHERE closed_at IS NULL AND approved_at IS NULL),
+  count(*) FILTER (WHERE became = 'approved'),
+  count(*) FILTER (WHERE became = 'waived'),
+  count(*) FILTER (WHERE became = 'rejected'),
+  count(*) FILTER (WHERE became = 'changes'),
+  count(*) FILTER (WHERE became = 'expired'),
+  count(*) FILTER (WHERE became = 'taken back'),
+  count(*) FILTER (WHERE became = 'waiting'),
   percentile_cont(0.5) WITHIN GROUP (ORDER BY took),
   percentile_cont(0.9) WITHIN GROUP (ORDER BY took)
-FROM told GROUP BY name ORDER BY name
+FROM timed GROUP BY name ORDER BY name
 """

@@ -15,9 +15,11 @@ from approvals.closing import close
 from approvals.figures import Figures, by_policy
 from approvals.models import Closing, Proposal
 from approvals.record import my_decisions
+from approvals.standing import send_back_to_approval
 from tests.approvals.pages import as_person, at
 from tests.approvals.world import World, long_ago
 from tests.support import make_person
+from workflows.locks import lock_job
 
 
 def figures(world: World) -> list[Figures]:
@@ -94,6 +96,22 @@ def test_an_approval_that_expired_unsent_counts_as_expired(world: World) -> None
         close(Proposal.objects.get(pk=proposal.pk), Closing.EXPIRED, "not sent in time", timezone.now())
     (one,) = figures(world)
     assert (one.approved, one.expired, one.middle) == (0, 1, None)
+
+
+def test_a_waiver_that_came_to_nothing_counts_once_too(world: World) -> None:
+    """One waived approval expires unsent; another goes back to people, who then sign it."""
+    world.policy(waives_approval=True)
+    expired, signed = world.proposed(), world.proposed()
+    world.policy()
+    with acting(world.tenant.pk):
+        close(Proposal.objects.get(pk=expired.pk), Closing.EXPIRED, "not sent in time", timezone.now())
+        job = lock_job(signed.job_id)
+        send_back_to_approval(job, Proposal.objects.get(pk=signed.pk), [], "stricter", timezone.now())
+    (one,) = figures(world)
+    assert (one.asked, one.waived, one.expired, one.waiting, one.approved) == (2, 0, 1, 1, 0)
+    world.decide(signed, world.manager)
+    (one,) = figures(world)
+    assert (one.asked, one.waived, one.expired, one.waiting, one.approved) == (2, 0, 1, 0, 1)
 
 
 def test_the_pages_show_it_to_members_and_to_nobody_else(world: World) -> None:
