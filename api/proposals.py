@@ -6,7 +6,6 @@ Whoever is signed in decides, by the function that the pages use. Nothing in a b
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -24,6 +23,7 @@ from approvals import queries, slips
 from approvals.actions.asked import DecisionResult
 from approvals.actions.decide import record_decision
 from approvals.actions.view import record_view
+from approvals.document import money
 from approvals.models import Proposal
 from approvals.queries import AwaitingRow
 from approvals.slips import Slip, SlipDecision
@@ -118,7 +118,7 @@ def _row(slug: str, row: AwaitingRow) -> dict[str, Any]:
         "workflow": row.workflow,
         "title": row.title,
         "recipient": row.recipient,
-        "amount": _money(row.amount),
+        "amount": money(row.amount, row.currency),
         "currency": row.currency,
         "amount_label": row.amount_label,
         "initiator": row.initiator,
@@ -146,7 +146,7 @@ def _proposal(slug: str, shown: Slip, document: str) -> dict[str, Any]:
         },
         "title": shown.title,
         "recipient": shown.recipient,
-        "amount": _money(shown.amount),
+        "amount": money(shown.amount, shown.currency),
         "currency": shown.currency,
         "amount_label": shown.amount_label,
         "workflow": shown.workflow,
@@ -202,10 +202,6 @@ def _result(slug: str, result: DecisionResult) -> dict[str, Any]:
         "job_state": result.job_state,
         "sentence": result.sentence,
     }
-
-
-def _money(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount:f}"
 
 
 def _time(moment: datetime | None) -> str | None:
