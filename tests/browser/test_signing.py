@@ -204,7 +204,7 @@ def expect_one_effect(served: Served, shown: Shown) -> None:
 def test_whoever_started_it_reminds_by_key_once_and_reads_when_again(desks: Desks) -> None:
     """`m` moves to the button and acts not; a second key sends, and the slip says so."""
     page = desks.of(SUBMITTER)
-    job = submit(page, Change("V-30417", "34000.00"))
+    job = submit(page, Change("V-30417", "37000.00"))
     page.goto(slip_of(page, job))
     page.keyboard.press("m")
     button = page.get_by_role("button", name="Remind them")
