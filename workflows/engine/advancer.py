@@ -1,9 +1,14 @@
-"""The advancer: one thread that does, through the rooms' own actions, what follows a batch. All of it can be repeated."""
+"""The advancer: a few threads that do, through the rooms' own actions, what follows a batch. All of it can be repeated.
+
+What one does is mostly to wait for the database, one statement after another, so a single thread would hold up every
+job of the process. The same thing is never done by two of them at once.
+"""
 
 from __future__ import annotations
 
 import logging
 import queue
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +23,9 @@ if TYPE_CHECKING:
     from workflows.engine.engine import Engine
 
 log = logging.getLogger(__name__)
+THREADS = 3
+"""Each waits for the database about half of its time; a session of the database belongs to each."""
+Call = Callable[[], object]
 
 
 class Advancer:
@@ -25,8 +33,12 @@ class Advancer:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._queue: queue.SimpleQueue[tuple[str, Callable[[], object]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[str, Call] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._waiting: set[str] = set()
+        self._running: set[str] = set()
+        self._again: dict[str, Call] = {}
+        """What was asked for while it ran: it may have looked already at what has changed since."""
 
     def advance(self, tenant_id: int, job_id: int) -> None:
         """See whether a job's open stage is done, and open what follows."""
@@ -53,26 +65,48 @@ class Advancer:
         self._put(f"{errand.name} {errand_id}", partial(self._errand, errand, tenant_id, errand_id))
 
     def stop(self) -> None:
-        """Do what is queued, then end the thread."""
-        self._queue.put(None)
+        """Do what is queued, then end the threads."""
+        for _ in range(THREADS):
+            self._queue.put(None)
 
     def run(self) -> None:
-        """Until `stop`. What fails is logged; the sweep brings it again."""
+        """One thread, until `stop`. What fails is logged; the sweep brings it again."""
         while (entry := self._queue.get()) is not None:
             name, call = entry
-            self._waiting.discard(name)
+            if not self._begins(name, call):
+                continue
             try:
                 call()
             except Exception:
                 log.exception("could not %s; the sweep will try again", name)
             finally:
                 close_old_connections()
+                self._ended(name)
         connection.close()
 
-    def _put(self, name: str, call: Callable[[], object]) -> None:
-        if name not in self._waiting:
+    def _put(self, name: str, call: Call) -> None:
+        with self._lock:
+            known = name in self._waiting
             self._waiting.add(name)
+        if not known:
             self._queue.put((name, call))
+
+    def _begins(self, name: str, call: Call) -> bool:
+        """Whether this thread shall do it now: while another does, it is left to that one for after."""
+        with self._lock:
+            self._waiting.discard(name)
+            if name in self._running:
+                self._again[name] = call
+                return False
+            self._running.add(name)
+            return True
+
+    def _ended(self, name: str) -> None:
+        with self._lock:
+            self._running.discard(name)
+            call = self._again.pop(name, None)
+        if call is not None:
+            self._put(name, call)
 
     def _advance(self, tenant_id: int, job_id: int) -> None:
         try:

@@ -14,6 +14,7 @@ from functools import partial
 from outbox.dispatcher.dispatcher import Dispatcher
 from workflows import clock
 from workflows.costs.counting import Bookkeeper
+from workflows.engine import advancer
 from workflows.engine.advancer import Advancer
 from workflows.engine.committer import Committer
 from workflows.engine.connections import connect
@@ -59,7 +60,8 @@ class Engine:
         self.worker_id = self._liveness.register()
         self._committer_thread = self._thread("committer", self.committer.run)
         self._thread("liveness", self._liveness.run)
-        self._thread("advancer", self.advancer.run)
+        for number in range(advancer.THREADS):
+            self._thread(f"advancer-{number + 1}", self.advancer.run)
         self._thread("outbox", self.outbox.run)
         self._thread("bookkeeper", Bookkeeper(self._stop.is_set, self._stop.wait).run)
         for thread in self._threads:
