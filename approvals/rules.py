@@ -227,9 +227,19 @@ class Facts:
         return self.over_sums(way.principal.person_id)
 
     def over_sums(self, approver_id: int) -> OverSum | None:
-        """Why it does not fit beside what others have reserved, approved with this person's authority."""
+        """Why it does not fit beside what others have reserved, approved with this person's authority. It counts for
+        whoever has signed as well: what they approved elsewhere since may have used their own sums up."""
         if not any(rules.sums for rules in self.rulesets):
             return None
+        if (over := self._over_sums_of(approver_id)) is not None:
+            return over
+        for decision in self.valid:
+            signer_id = decision.on_behalf_of_id or decision.person_id
+            if (over := self._over_sums_of(signer_id)) is not None:
+                return OverSum(f"{self.directory.members[signer_id].handle} has signed this already. {over}")
+        return None
+
+    def _over_sums_of(self, approver_id: int) -> OverSum | None:
         return over_sums(
             self.amounts,
             self.rulesets,

@@ -39,13 +39,14 @@ def keeps_refusals(
     Opens its transaction after the action's has ended. A proposal that does not exist leaves nothing to keep it by.
     """
     try:
-        yield
-    except NotFound:
-        raise
-    except Refused as refused:
-        with acting(tenant_id):
-            _keep(proposal_id, person_id, asked, refused, now, event)
-        raise
+        try:
+            yield
+        except NotFound:
+            raise
+        except Refused as refused:
+            with acting(tenant_id):
+                _keep(proposal_id, person_id, asked, refused, now, event)
+            raise
     except OperationalError as failed:
         if not isinstance(failed.__cause__, LockNotAvailable):
             raise

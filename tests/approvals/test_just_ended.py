@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -14,9 +15,12 @@ from django.db import connections
 
 from access.models import Person
 from access.refusals import Refused
-from access.tenancy import reading
+from access.tenancy import acting, reading
+from approvals.actions import refusing
+from approvals.actions.refusing import SomebodyElseIsDeciding
 from approvals.models import Decision, Refusal
 from approvals.objections import NotAnApprover
+from approvals.reasons import ReasonMissing
 from tests.approvals.test_authority import group, lend
 from tests.approvals.world import World
 
@@ -86,3 +90,17 @@ def _wait_until_blocked_by(pid: int) -> None:
         blocked = "SELECT FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
         while looking.execute(blocked, [pid]).fetchone() is None:
             assert time.monotonic() < until, "nobody waits"
+
+
+def test_a_refusal_that_cannot_be_kept_for_a_lock_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody holds the job for longer than a person waits; a rejection without a reason is refused before any lock."""
+    proposal = world.proposed()
+    monkeypatch.setattr(refusing, "acting", partial(acting, lock_timeout_ms=50))
+    with psycopg.connect(os.environ["DATABASE_URL"]) as other:
+        other.execute("SELECT FROM workflows_job WHERE id = %s FOR UPDATE", [proposal.job_id])
+        with pytest.raises(SomebodyElseIsDeciding):
+            world.decide(proposal, world.manager, "reject", reason="")
+    with pytest.raises(ReasonMissing):
+        world.decide(proposal, world.manager, "reject", reason="")

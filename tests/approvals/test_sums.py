@@ -10,11 +10,12 @@ import psycopg
 import pytest
 from django.utils import timezone
 
+from access.roles import Role
 from access.tenancy import reading
 from approvals.models import Proposal, Reservation
 from approvals.objections import OverSum
-from tests.approvals.test_authority import failing
-from tests.approvals.world import World, draft
+from tests.approvals.test_authority import blocked, failing
+from tests.approvals.world import World, draft, make_person
 
 DAY = timedelta(days=1)
 
@@ -58,6 +59,22 @@ def test_an_approval_counts_on_the_day_that_it_was_compared_with(world: World) -
     world.decide(world.proposed(), world.manager, now=timezone.now() - DAY)
     with pytest.raises(OverSum):
         world.decide(world.proposed(), world.manager)
+
+
+def test_whoever_signed_first_counts_when_the_last_signature_completes_it(world: World) -> None:
+    """A signs two while nothing is reserved; the first is completed, and A's own sum has no room for the second."""
+    world.policy(quorum=2, sums=room_for_one(per="approver"))
+    third, proposals = make_person(world.tenant, Role.MANAGER), [world.proposed(), world.proposed()]
+    for proposal in proposals:
+        world.decide(proposal, world.manager)
+    world.decide(proposals[0], world.second)
+    with pytest.raises(
+        OverSum, match=f"{world.manager.username} has signed this already. With this, what this"
+    ):
+        world.decide(proposals[1], third)
+    assert [world.state(p) for p in proposals] == ["READY_TO_COMMIT", "AWAITING_APPROVAL"]
+    assert blocked(world, proposals[1])
+    assert failing(world, proposals[0]) == []
 
 
 @pytest.mark.parametrize("spelt", ["fennmark  CASTINGS", "Ｆennmark Cast\u200bings"])
