@@ -16,6 +16,16 @@ from django.conf import settings
 
 _NAME = re.compile(r"(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+"""NAT64: the last four bytes are an IPv4 address, which a gateway connects to."""
+_OUTSIDE = ipaddress.IPv6Network("2000::/3")
+"""All that is given out to be reached over IPv6. Beyond it stand old forms that carry an IPv4 address, and nothing."""
+_NOWHERE: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
+    ipaddress.IPv4Network("192.0.0.0/24"),
+    ipaddress.IPv4Network("192.88.99.0/24"),
+    ipaddress.IPv6Network("3fff::/20"),
+)
+"""Set aside for protocols and examples, and taken for global by `ipaddress`."""
 
 
 class AddressRefused(Exception):
@@ -72,12 +82,20 @@ def _check_address(host: str, address: Address) -> None:
         address.ipv4_mapped or address.sixtofour or address.teredo
     ):
         raise AddressRefused(f"{host} hides one address in another.")
-    if address.is_global and not address.is_multicast:
+    if isinstance(address, ipaddress.IPv6Address) and address in _TRANSLATED:
+        address = ipaddress.IPv4Address(address.packed[-4:])
+    if _is_outside(address):
         return
     if not _intended(host.lower(), address):
         raise AddressRefused(
             f"{host} points inside ({address}). COUNTERFOIL_INTERNAL_RECEIVERS lists the internal receivers that are meant."
         )
+
+
+def _is_outside(address: Address) -> bool:
+    if address.version == 6 and address not in _OUTSIDE:
+        return False
+    return address.is_global and not address.is_multicast and not any(address in net for net in _NOWHERE)
 
 
 def _intended(host: str, address: Address) -> bool:

@@ -168,6 +168,28 @@ def test_a_name_that_moves_inside_after_it_was_saved_is_refused_at_connect_time(
     assert seen.body == b""
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["[::127.0.0.1]", "[::ffff:0:127.0.0.1]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a00:1]", "[fec0::1]", "[5f00::1]",
+     "[3fff::1]", "[8000::1]", "192.0.0.8", "192.88.99.1"],
+)  # fmt: skip
+def test_an_address_that_carries_an_inner_one_or_leads_nowhere_is_refused(settings: Any, host: str) -> None:
+    from access.addresses import AddressRefused, check_url
+
+    settings.COUNTERFOIL_INTERNAL_RECEIVERS = []
+    with pytest.raises(AddressRefused):
+        check_url(f"http://{host}/")
+
+
+def test_a_network_that_translates_reaches_what_is_outside(settings: Any) -> None:
+    """Where names of IPv4 hosts are answered with NAT64's addresses, those that carry an outer one are good."""
+    from access.addresses import check_url
+
+    settings.COUNTERFOIL_INTERNAL_RECEIVERS = []
+    assert check_url("http://[64:ff9b::808:808]/").hostname == "64:ff9b::808:808"
+    assert check_url("http://[2001:4860:4860::8888]/").hostname == "2001:4860:4860::8888"
+
+
 def test_internal_receivers_are_allowed_by_host_or_network(settings: Any) -> None:
     from access.addresses import AddressRefused, check_url, resolve
 
