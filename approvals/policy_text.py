@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import time
@@ -24,6 +25,8 @@ from approvals.ruleset import RuleSet
 from workflows.wording import problems_in
 
 LONGEST = 100_000
+LONGEST_LINE = 1000
+"""What TOML takes to read grows with the square of a line: keys have parts, and each is looked up from the first."""
 MOST_FAULTS = 20
 ROWS = ("levels", "limits", "sums", "reminders", "escalation")
 _AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
@@ -54,6 +57,9 @@ def read(text: str) -> RuleSet | list[Fault]:
     """The rule set that a text says, or what is wrong with it."""
     if len(text) > LONGEST:
         return [Fault((), f"a policy has at most {LONGEST:,} characters")]
+    too_long = (n for n, line in enumerate(text.split("\n"), start=1) if len(line) > LONGEST_LINE)
+    if number := next(too_long, 0):
+        return [Fault((), f"a line has at most {LONGEST_LINE:,} characters", number)]
     try:
         # Figures stay the text that was typed: as a float an amount would be lost already.
         value = tomllib.loads(text, parse_float=str)
@@ -62,6 +68,8 @@ def read(text: str) -> RuleSet | list[Fault]:
         line = int(at[1]) if at and at[1] else text.count("\n") + 1
         sentence = _AT.sub("", str(broken))
         return [Fault((), f"this is not TOML: {sentence[:1].lower()}{sentence[1:]}", line)]
+    except RecursionError:
+        return [Fault((), "this is not TOML that can be read: it is nested too deep")]
     found = faults_in(value)
     if isinstance(found, RuleSet):
         return found
@@ -122,13 +130,14 @@ def _lines(text: str) -> dict[tuple[str | int, ...], int]:
     """Where each table and each key begins. Values over several lines are found by their key."""
     found: dict[tuple[str | int, ...], int] = {}
     here: tuple[str | int, ...] = ()
+    rows: Counter[tuple[str | int, ...]] = Counter()
     for number, line in enumerate(text.split("\n"), start=1):
         if header := _HEADER.match(line):
             here = tuple(header[2].split("."))
             if header[1] == "[[":
-                seen = sum(p[:-1] == here for p in found if p and isinstance(p[-1], int))
                 found.setdefault(here, number)
-                here = (*here, seen)
+                rows[here] += 1
+                here = (*here, rows[here] - 1)
             found.setdefault(here, number)
         elif key := _KEY.match(line):
             found.setdefault((*here, key[1] or key[2] or key[3]), number)

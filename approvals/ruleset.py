@@ -170,13 +170,18 @@ class RuleSet(_Rule):
         if (amount is None) != (currency is None):
             raise ValueError("a limit needs an amount and a currency together")
         if amount is not None:
-            value["limits"] = [*value.get("limits", ()), {"amount": amount, "currency": currency}]
+            limits = value.get("limits", ())
+            if not isinstance(limits, list | tuple):
+                raise ValueError("limits has to be a list")
+            value["limits"] = [*limits, {"amount": amount, "currency": currency}]
         return value
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         if (self.expires_days is None) != (self.expires_at is None):
             raise ValueError("an expiry by the clock needs expires_days and expires_at together")
+        if self.expires_at is not None and self.expires_at.tzinfo is not None:
+            raise ValueError("the time of the expiry is the tenant's own; write it without a zone")
         if (self.reauthenticate == "above") != (self.reauthenticate_above is not None):
             raise ValueError('reauthenticate = "above" and reauthenticate_above go together')
         if self.waives_approval and (self.limits or self.escalation or self.reminders):

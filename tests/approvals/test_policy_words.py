@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -173,3 +174,23 @@ def test_of_many_faults_twenty_are_told() -> None:
     assert isinstance(found, list)
     assert len(found) == 20
     assert found[0] == Fault(("limits", 0, "amount"), "is missing; give it")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("quorum = " + "[\n" * 40_000, "This is not TOML that can be read: it is nested too deep."),
+        ("quorum = 1\na = " + "9" * 5000, "Line 2: a line has at most 1,000 characters."),
+        ("a" + ".a" * 45_000 + " = 1", "Line 1: a line has at most 1,000 characters."),
+        ("[" + ".".join("a" * 40_000) + "]", "Line 1: a line has at most 1,000 characters."),
+        ("[[levels]]\n" * 9000, "Line 1: levels has too many entries; give at most 5."),
+    ],
+    ids=["deep", "digits", "dotted", "header", "rows"],
+)
+def test_a_text_that_was_made_to_take_long_is_answered_at_once(text: str, words: str) -> None:
+    """Anybody who is signed in can have a text read; each of these took a minute, or was an error page."""
+    began = time.process_time()
+    found = read(text)
+    assert isinstance(found, list)
+    assert found[0].words == words
+    assert time.process_time() - began < 5

@@ -43,6 +43,8 @@ def test_the_short_form_is_one_level_and_one_limit() -> None:
         ({"reminders": [{"after_minutes": 1, "before_expiry_minutes": 1}]}, "say one of"),
         ({"reminders": [{"days": 1}]}, "needs its time"),
         ({"reminders": [{"days": 1, "at": "09:00+02:00"}]}, "without a zone"),
+        ({"expires_days": 1, "expires_at": "09:00+02:00"}, "without a zone"),
+        ({"limits": 5, "limit_amount": "1.00", "limit_currency": "EUR"}, "Limits has to be a list"),
         ({"escalation": [{"after_minutes": 5}]}, "goes to one of"),
         ({"waives_approval": True, "limits": [{"amount": "1", "currency": "EUR"}]}, "asks nobody"),
         ({"whatever": 1}, "is not known here"),
