@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 from django.db import connection as django_connection
 
+from access.outages import is_outage
 from outbox.dispatcher import claiming
 from outbox.dispatcher.claiming import SLOTS, Claim, Lane
 from outbox.dispatcher.delivering import deliver
@@ -67,7 +68,7 @@ class Dispatcher:
                 for lane in Lane:
                     self._turn(connection, lane)
             except Exception as error:  # whatever it is, the worker goes on, and the next turn tries again
-                log.warning("messages could not be claimed now: %s", " ".join(str(error).split())[:200])
+                _log("messages could not be claimed now", error)
                 if connection is not None:
                     connection.close()
             self._awake.wait(LOOK_SECONDS)
@@ -89,8 +90,10 @@ class Dispatcher:
     def _deliver(self, lane: Lane, claim: Claim) -> None:
         try:
             deliver(claim, self._clock, self._ended.wait)
-        except Exception:
-            log.exception("message %s was left to the end of its lease", claim.message_id)
+        except (
+            Exception
+        ) as error:  # the slot is free again, whatever it is; the lease's end brings the message up
+            _log(f"message {claim.message_id} was left to the end of its lease", error)
         finally:
             django_connection.close()  # slots are idle most of the time, and connections are few
             with self._guard:
@@ -108,3 +111,11 @@ class Dispatcher:
     def _is_busy(self) -> bool:
         with self._guard:
             return self._free != SLOTS
+
+
+def _log(what: str, error: Exception) -> None:
+    """An outage of the database in one line; anything else is a fault of ours, with its traceback."""
+    if is_outage(error):
+        log.warning("%s: %s", what, " ".join(str(error).split())[:200])
+    else:
+        log.error("%s", what, exc_info=error)

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword
-from standardwebhooks.webhooks import Webhook
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 SECRET = "whsec_" + "c2VjcmV0" * 6
 OTHER_SECRET = "whsec_" + "b3RoZXJz" * 6
@@ -30,7 +30,7 @@ class Got:
     def is_signed_with(self, secret: str) -> bool:
         try:
             Webhook(secret).verify(self.body, self.headers)
-        except Exception:
+        except WebhookVerificationError:
             return False
         return True
 

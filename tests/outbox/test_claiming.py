@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from django.utils import timezone
 
@@ -15,6 +16,7 @@ from access.roles import Role
 from access.tenancy import acting
 from outbox.dispatcher import webhook
 from outbox.dispatcher.claiming import Lane, claim
+from outbox.dispatcher.dispatcher import Dispatcher
 from outbox.dispatcher.outcomes import Later
 from outbox.models import Endpoint
 from outbox.writing import Notice, write
@@ -107,3 +109,25 @@ def test_an_endpoint_that_answers_a_byte_now_and_then_holds_nobody(
     outcome = webhook.post(webhook.Post(dripping, "msg_1", json.dumps({}), [SECRET]), timezone.now())
     assert isinstance(outcome, Later)
     assert outcome.said.startswith("No answer: ReadTimeout")
+
+
+@pytest.mark.parametrize(
+    ("error", "level", "traced"),
+    [
+        (psycopg.OperationalError("the server is away"), "WARNING", False),
+        (psycopg.errors.UndefinedColumn("no such column"), "ERROR", True),
+        (TypeError("a fault of ours"), "ERROR", True),
+    ],
+)
+def test_a_dispatcher_says_an_outage_in_a_line_and_a_fault_of_ours_with_its_traceback(
+    caplog: pytest.LogCaptureFixture, error: Exception, level: str, traced: bool
+) -> None:
+    turns = iter([False, True])
+
+    def connect_in_vain() -> Connection:
+        raise error
+
+    Dispatcher(name="d1", connect=connect_in_vain, clock=timezone.now, stopping=lambda: next(turns)).run()
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info is not None) == (level, traced)
+    assert str(error) in caplog.text

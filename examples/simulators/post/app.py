@@ -2,7 +2,7 @@
 
 import os
 
-from standardwebhooks.webhooks import Webhook
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from examples.simulators.page import page, stylesheet, table, text
 from examples.simulators.post.kept import Kept
@@ -52,7 +52,7 @@ def _signature(request: Incoming, body: str) -> str:
         return "not checked"
     try:
         Webhook(secret).verify(body, {k: str(v) for k, v in request.headers.items()}, json_parse=False)
-    except Exception as wrong:
+    except (WebhookVerificationError, ValueError) as wrong:  # ValueError: what is no base64, or no pair
         return f"wrong: {wrong}"
     return "good"
 
