@@ -40,5 +40,5 @@ class RunAgainForm(ReasonForm):
 
     def __init__(self, data: Any, choices: Sequence[Choice] = (), seen: int = 0) -> None:
         super().__init__(data, initial={"seen": seen})
-        steps = [(c.step.name, f"{c.step.ordinal}. {c.step.title}") for c in choices if not c.why_not]
+        steps = [(c.step.name, f"{c.step.ordinal + 1}. {c.step.title}") for c in choices if not c.why_not]
         self.fields["first"].widget = forms.Select(choices=steps)

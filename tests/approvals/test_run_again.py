@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -17,11 +18,13 @@ from access.models import Membership, Person
 from access.refusals import NotPermitted, Refused, Unprocessable
 from access.roles import Role
 from access.tenancy import acting, reading
+from approvals import waiting
 from approvals.models import Proposal
 from reconciliation.models import Case
 from tests.approvals import rereading
 from tests.approvals.pages import HTMX, as_person, text
 from tests.approvals.world import World, at_once
+from tests.dispatch.world import as_owner
 from tests.support import eventually, forget_workflows, install, make_person
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
@@ -187,6 +190,7 @@ def test_what_is_inside_a_handler_when_its_step_is_run_again_comes_too_late(
     assert rereading.INSIDE.acquire(timeout=20)
     with reading(world.tenant.pk):
         running = WorkItem.objects.get(job=job, stage__name="look", key="1")
+        assert waiting.why_it_waits(Job.objects.get(pk=job.pk)) is None, "it is the steps that it waits for"
     again(world, job, seen=1)
     assert rereading.INSIDE.acquire(timeout=20)
     rereading.GATE.set()
@@ -200,7 +204,7 @@ def test_what_is_inside_a_handler_when_its_step_is_run_again_comes_too_late(
     folds(world, job)
 
 
-def test_who_has_steps_run_again_cannot_sign_what_comes_of_it(
+def test_who_has_steps_run_again_cannot_sign_what_comes_of_it_and_a_deadline_begins_again(
     world: World, start: Callable[..., Engine]
 ) -> None:
     start()
@@ -208,8 +212,14 @@ def test_who_has_steps_run_again_cannot_sign_what_comes_of_it(
         Membership.objects.create(tenant=world.tenant, person=world.second, role=Role.OPERATOR)
     job = submitted(world)
     sent_back(world, job)
+    began_and_passed = (
+        "created_at = now() - interval '1 day', deadline_at = now() - interval '1 s' WHERE id = %s"
+    )
+    as_owner("workflows_job", began_and_passed, [job.pk])
     again(world, job, world.second)
     proposal = proposal_of(world, job, 2)
+    deadline = all_rows(world, job)["job"]["deadline_at"]
+    assert timedelta(hours=23) < deadline - timezone.now() < timedelta(days=1)
     with pytest.raises(NotPermitted, match="had a hand in this job"):
         world.decide(proposal, world.second)
     assert world.decide(proposal, world.manager).job_state == "READY_TO_COMMIT"
@@ -241,13 +251,17 @@ def test_a_crash_before_the_last_line_leaves_everything_as_it_was(
     job = submitted(world)
     sent_back(world, job)
     before = all_rows(world, job)
-    with psycopg.connect(os.environ["DATABASE_URL"]) as other, ThreadPoolExecutor(1) as thread:
-        assert other.execute(
-            "SELECT id FROM reconciliation_case WHERE job_id = %s FOR UPDATE", [job.pk]
-        ).fetchone()
+    url = os.environ["DATABASE_URL"]
+    with (
+        psycopg.connect(url) as other,
+        psycopg.connect(url, autocommit=True) as looks,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        held = "SELECT id FROM reconciliation_case WHERE job_id = %s FOR UPDATE"
+        assert other.execute(held, [job.pk]).fetchone()
         waits = thread.submit(alone, lambda: again(world, job))
         drop = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
-        eventually(lambda: other.execute(drop, [other.info.backend_pid]).fetchone(), what="who waits")
+        eventually(lambda: looks.execute(drop, [other.info.backend_pid]).fetchone(), what="who waits")
         assert isinstance(waits.result(), OperationalError)
     assert all_rows(world, job) == before
     again(world, job)
@@ -335,7 +349,7 @@ def test_it_is_asked_on_the_job_the_slip_and_the_case_and_works_without_a_script
         assert address not in text(as_person(world.manager).get(page)), page
     assert as_person(world.manager).get(address).status_code == 403
     asked = text(submitter.get(address))
-    offered = ('<option value="read">1. Read</option>', '<option value="propose">3. Propose</option>')
+    offered = ('<option value="read">2. Read</option>', '<option value="propose">4. Propose</option>')
     assert [option in asked for option in offered] == [True, True]
     assert text(submitter.get(address, headers=HTMX)).strip().startswith('<dialog class="ask"')
     before = all_rows(world, job)

@@ -123,3 +123,29 @@ def test_operator_leaves_all_stopped_items_of_a_job_out_in_bulk(desks: Desks) ->
     expect(page.locator("nav.tabs a", has_text="Done")).to_contain_text("3")
     page.goto(job)
     expect(page.locator("table.steps").get_by_role("link", name="3 skipped")).to_be_visible()
+
+
+@pytest.mark.long
+def test_operator_has_steps_run_again_whose_draft_could_not_be_proposed(desks: Desks) -> None:
+    submitter, page = desks.of(SUBMITTER), desks.of(OPERATOR, reduced_motion="reduce")
+    job = send_letter(submitter, "good", "fine")
+    page.goto(job)
+    button = page.get_by_role("link", name="Run steps again")
+    reload_until(page, button)
+    button.click()
+    dialog = page.locator("dialog[open]")
+    dialog.get_by_label("From this step on").select_option(label="3. Read")
+    assert list(faults_of(page, page.url)) == []
+    dialog.get_by_role("button", name="Run steps again").click()
+    expect(dialog).to_be_visible()
+    dialog.get_by_label("Reason").fill("The letters were sorted meanwhile.")
+    dialog.get_by_role("button", name="Run steps again").click()
+    expect(page.locator("#messages")).to_contain_text("3 steps run again. A new proposal follows.")
+    aside = page.get_by_role("link", name="Read before run 2")
+    reload_until(page, aside)
+    aside.click()
+    expect(page.get_by_role("heading", name="Read before run 2")).to_be_visible()
+    expect(page.locator("#list tbody tr")).to_have_count(2)
+    page.goto(job)
+    reload_until(page, page.get_by_role("link", name="Run steps again"))
+    assert list(faults_of(page, page.url)) == []
