@@ -16,7 +16,7 @@ from access.roles import Role
 from access.tenancy import reading
 from approvals.actions.block import BlockedAlready, NoSuchBlock, block_recipient, lift_block
 from approvals.models import RecipientBlock
-from approvals.reasons import LONGEST_REQUIRED
+from approvals.reasons import LONGEST_SHORT
 
 PAGE = 50
 _AREA = forms.Textarea(attrs={"rows": 3})
@@ -28,17 +28,13 @@ class BlockForm(forms.Form):
     recipient = forms.CharField(
         max_length=300, error_messages={"required": "Name the recipient as proposals do."}
     )
-    reason = forms.CharField(
-        max_length=LONGEST_REQUIRED, widget=_AREA, error_messages={"required": "Say why."}
-    )
+    reason = forms.CharField(max_length=LONGEST_SHORT, widget=_AREA, error_messages={"required": "Say why."})
 
 
 class LiftForm(forms.Form):
     """Why the block is lifted."""
 
-    reason = forms.CharField(
-        max_length=LONGEST_REQUIRED, widget=_AREA, error_messages={"required": "Say why."}
-    )
+    reason = forms.CharField(max_length=LONGEST_SHORT, widget=_AREA, error_messages={"required": "Say why."})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

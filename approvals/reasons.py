@@ -8,7 +8,8 @@ from access.refusals import Unprocessable
 from approvals import canonical
 
 LONGEST_REASON = 4000
-LONGEST_REQUIRED = 1000
+LONGEST_SHORT = 1000
+"""Of the reason for a block or a policy, or for taking something back."""
 
 
 class ReasonMissing(Unprocessable):
@@ -19,17 +20,15 @@ def required_reason(reason: str) -> str:
     """The reason without the blanks around it, where none will not do. Raises ReasonMissing."""
     if not reason.strip():
         raise ReasonMissing("Say why: whoever reads this later has only your reason.")
-    if len(reason) > LONGEST_REQUIRED:
-        raise ReasonMissing(f"Keep the reason under {LONGEST_REQUIRED:,} characters.")
-    check_reason(reason)
+    check_reason(reason, longest=LONGEST_SHORT)
     return reason.strip()
 
 
-def check_reason(reason: str, fields: Sequence[str] = ()) -> None:
+def check_reason(reason: str, fields: Sequence[str] = (), *, longest: int = LONGEST_REASON) -> None:
     """Raise ReasonMissing unless a reason, and the fields that it is about, can be kept."""
     try:
         canonical.check([reason, *fields])
     except canonical.NotCanonical as broken:
         raise ReasonMissing("The reason contains a character that cannot be stored.") from broken
-    if len(reason) > LONGEST_REASON:
-        raise ReasonMissing(f"Keep the reason under {LONGEST_REASON:,} characters.")
+    if len(reason) > longest:
+        raise ReasonMissing(f"A reason has {longest:,} characters at most.")

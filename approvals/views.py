@@ -218,7 +218,7 @@ def _taking_back(request: TenantRequest, proposal_id: int) -> dict[str, Any]:
         "proposal_id": proposal_id,
         "person_id": request.person.pk,
         "now": request.now,
-        "reason": reason_of(request.POST)[:1000],
+        "reason": reason_of(request.POST),
     }
 
 

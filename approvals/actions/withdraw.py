@@ -16,7 +16,7 @@ from approvals.facts import facts_of
 from approvals.locks import lock_job_and_proposal
 from approvals.missing import note_approvers
 from approvals.models import Closing, Proposal
-from approvals.reasons import check_reason
+from approvals.reasons import LONGEST_SHORT, check_reason
 from workflows import journal
 from workflows.states import JobState
 
@@ -52,7 +52,7 @@ def withdraw_proposal(
     Locks job → proposal. A repeat is TooLateToWithdraw. Raises NoSuchProposal, ReasonMissing (one that cannot be kept),
     NotPermitted, NotYours.
     """
-    check_reason(reason)
+    check_reason(reason, longest=LONGEST_SHORT)
     with (
         keeps_refusals(tenant_id, proposal_id, person_id, "withdraw proposal", now, event=REFUSED_EVENT),
         acting(tenant_id),
@@ -81,7 +81,7 @@ def withdraw_approval(
     anew. A repeat is NothingToWithdraw. Raises NoSuchProposal, ReasonMissing (one that cannot be kept), NotPermitted,
     TooLateToWithdraw.
     """
-    check_reason(reason)
+    check_reason(reason, longest=LONGEST_SHORT)
     with (
         keeps_refusals(tenant_id, proposal_id, person_id, "withdraw approval", now, event=REFUSED_EVENT),
         acting(tenant_id),

@@ -362,6 +362,17 @@ def test_the_slip_and_the_list_say_that_nobody_can_complete_it(world: World) -> 
     assert "Too few people can sign" in text(client.get(at(world, "approvals")))
 
 
+def test_a_reason_for_withdrawing_that_is_too_long_is_refused_and_not_cut(world: World) -> None:
+    proposal = world.proposed()
+    for name, person in (("approval-unsign", world.manager), ("approval-withdraw", world.submitter)):
+        if person is world.manager:
+            decide(world, proposal, person)
+        told = as_person(person).post(at(world, name, proposal), {"reason": "x" * 1001})
+        assert (told.status_code, "1,000 characters at most" in text(told)) == (422, True)
+        assert "x" * 1001 in text(told)
+    assert world.state(proposal) == "READY_TO_COMMIT"
+
+
 def test_nobody_else_withdraws_it(world: World) -> None:
     proposal = world.proposed()
     client = as_person(world.manager)
