@@ -63,7 +63,11 @@ def verify(text: str, *, trusted: str) -> Verified:
     """
     value = _read(text)
     looks: list[tuple[str, Callable[[dict[str, Any]], str], str]] = [
-        ("Signature", lambda v: _signature(v, trusted), "the trusted key signed every byte of this file"),
+        (
+            "Signature",
+            lambda v: _signature(v, trusted),
+            "the trusted key signed everything that this file says",
+        ),
         ("Document", _document, "the document has the digest that the decision is about"),
         ("Operations", _operations, "the bytes of every operation are those in the document"),
         ("Journal", _journal, "every row of the job's journal follows from the one before it"),

@@ -70,6 +70,7 @@ def test_page_fragment_and_dialogs_show_it_as_text_and_name_what_cannot_be_seen(
 def test_the_name_of_an_organisation_is_no_exception(world: World) -> None:
     Tenant.objects.filter(pk=world.tenant.pk).update(name=HARM[:200] + BIDI)
     harmless(text(as_person(world.manager).get(at(world, "approval-mine"))))
+    harmless(text(as_person(world.manager).get(f"/t/nowhere/{HARM[:200]}{BIDI}/")))
 
 
 def test_nothing_that_decides_is_cut_by_the_page(world: World) -> None:

@@ -31,6 +31,16 @@ def test_whoever_signs_in_again_after_pressing_approve_comes_back_to_the_slip(wo
     assert world.state(proposal) == "AWAITING_APPROVAL"
 
 
+def test_the_address_of_a_form_is_no_blank_page(world: World) -> None:
+    proposal, client = world.proposed(), as_person(world.manager)
+    slip = f"http://localhost{at(world, 'approval', proposal)}"
+    for came_from, leads_to in ((slip, slip), ("http://evil.test/", "/")):
+        told = client.get(at(world, "decision", proposal), headers={"referer": came_from})
+        assert (told.status_code, told.headers["Allow"]) == (405, "POST")
+        assert "Nothing was changed and nothing was sent." in text(told)
+        assert f'href="{leads_to}"' in text(told)
+
+
 def test_no_sign_in_is_swapped_into_a_part_of_a_page(world: World) -> None:
     proposal, client = world.proposed(), as_person(world.manager)
     client.logout()

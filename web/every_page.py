@@ -1,4 +1,4 @@
-"""What holds for every page of somebody who is signed in: how they are sent to the sign-in, and that nothing keeps a copy."""
+"""What holds for every page: how one is sent to the sign-in, that nothing keeps a copy, and that no answer is a blank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+from django.template.loader import render_to_string
 
 from web.addresses import came_from
 from web.htmx import wants_fragment
@@ -37,6 +38,20 @@ def keep_no_copy(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Cal
     def answer(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
         response.headers.setdefault("Cache-Control", "private, no-store")
+        return response
+
+    return answer
+
+
+def explain_not_allowed(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[..., HttpResponseBase]:
+    """Middleware: whoever opens or reloads the address of a form gets a page instead of a blank one."""
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        if isinstance(response, HttpResponseNotAllowed) and request.method == "GET" and not response.content:
+            response.content = render_to_string("405.html", {"back": came_from(request)}, request).encode()
         return response
 
     return answer
