@@ -7,6 +7,7 @@ from approvals.freezing import proposed_draft
 from dispatch.looking import Looked, ask_workflow
 from workflows import registry
 from workflows.authoring import Ctx, ProposalDraft
+from workflows.engine import handlers
 from workflows.machines import Claim
 from workflows.models import Job
 
@@ -18,7 +19,10 @@ def is_looked_at(job: Job) -> bool:
 
 
 def look_again(claim: Claim) -> Looked:
-    """What the workflow's `recheck` and `source_version` handlers say now. Raises what they raise: nothing is sent then."""
+    """What the workflow's `recheck` and `source_version` handlers say now. Raises what they raise: nothing is sent then.
+
+    What they do to the thread's sessions ends with them.
+    """
     with reading(claim.tenant_id):
         job = Job.objects.get(pk=claim.job_id)
         workflow = registry.pinned(job.workflow, job.revision, job.configuration_digest)
@@ -34,4 +38,8 @@ def look_again(claim: Claim) -> Looked:
         request_key=f"{job.workflow}-{claim.job_id}-recheck-{claim.key}",
         usage=claim.usage,
     )
-    return ask_workflow(workflow, ctx, ProposalDraft.model_validate_json(found[0]))
+    draft = ProposalDraft.model_validate_json(found[0])
+    try:
+        return handlers.call(ask_workflow, workflow, ctx, draft)
+    finally:
+        handlers.tidy_after(f"the recheck of {workflow.name}")
