@@ -20,7 +20,7 @@ from tests.support import make_person
 from workflows import items, journal
 from workflows.actions.hold import hold_job
 from workflows.locks import lock_job
-from workflows.models import WorkItem
+from workflows.models import Job, WorkItem
 from workflows.states import OPEN_ITEM_STATES
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -213,6 +213,17 @@ def test_a_held_job_is_not_decided(world: World) -> None:
         now=timezone.now(),
     )
     assert "holds JOB-" in refused(world, proposal, asked.HeldOrCancelRequested, world.manager)
+
+
+def test_a_job_that_somebody_asked_to_cancel_is_not_decided(world: World) -> None:
+    """It was asked while something was on its way, of which nothing came, and the approval no longer held."""
+    proposal = world.proposed()
+    with acting(world.tenant.pk):
+        Job.objects.filter(pk=proposal.job_id).update(
+            cancel_requested_at=timezone.now(), cancel_requested_by="ada", cancel_reason="stop"
+        )
+    said = refused(world, proposal, asked.HeldOrCancelRequested, world.manager)
+    assert said.startswith("ada asked to cancel JOB-")
 
 
 def test_a_rule_tightened_while_waiting_holds_at_once(world: World) -> None:

@@ -367,9 +367,16 @@ WALLS: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WALLS)
-def test_what_one_trigger_alone_refuses_is_written_without_it(world: World, name: str) -> None:
-    table, trigger, template = WALLS[name]
+def refused(owner: psycopg.Connection[Any], statement: str) -> bool:
+    try:
+        with owner.transaction():
+            owner.execute(statement)
+    except psycopg.Error:
+        return True
+    return False
+
+
+def test_what_one_trigger_alone_refuses_is_written_without_it(world: World) -> None:
     world.policy(sums=[{"amount": "90000", "currency": "EUR"}])
     made = {"open": world.proposed(), "expired": world.proposed(now=long_ago()), "approved": world.proposed()}
     made["rejected"] = world.proposed()
@@ -380,13 +387,14 @@ def test_what_one_trigger_alone_refuses_is_written_without_it(world: World, name
     people = {
         "manager": world.manager.pk, "second": world.second.pk, "operator": world.operator.pk, "gone": gone.pk
     }  # fmt: skip
-    statement = template.format(**people, **{k: p.pk for k, p in made.items()})
+    named = {**people, **{k: p.pk for k, p in made.items()}}
     with psycopg.connect(os.environ["DATABASE_URL"]) as owner:
-        with pytest.raises(psycopg.Error), owner.transaction():
-            owner.execute(statement)
-        with owner.transaction(force_rollback=True):
-            owner.execute("SET CONSTRAINTS ALL DEFERRED")
-            owner.execute(f"DROP TRIGGER {trigger} ON {table}")
-            owner.execute(statement)
+        for name, (table, trigger, template) in WALLS.items():
+            statement = template.format(**named)
+            assert refused(owner, statement), name
+            with owner.transaction(force_rollback=True):
+                owner.execute("SET CONSTRAINTS ALL DEFERRED")
+                owner.execute(f"DROP TRIGGER {trigger} ON {table}")
+                owner.execute(statement)
     with reading(world.tenant.pk):
         assert Proposal.objects.filter(pk__in=[p.pk for p in made.values()]).count() == len(made)
