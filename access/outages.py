@@ -22,6 +22,15 @@ appendix of error codes."""
 _READ_ONLY = "25006"
 
 
+_CONTENTION = ("40001", "40P01", "55P03")
+"""Serialization, deadlock, a lock that was not to be had in time."""
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Whether what could not be saved may be saved a moment later: the database was away, or somebody else was first."""
+    return is_outage(error) or _code(error) in _CONTENTION
+
+
 def is_outage(error: BaseException | None) -> bool:
     """Whether the database could not serve at all, so that the same question may be answered later."""
     if isinstance(error, (InterfaceError, psycopg.InterfaceError)):
@@ -30,10 +39,16 @@ def is_outage(error: BaseException | None) -> bool:
         error, (OperationalError, InternalError, psycopg.OperationalError, psycopg.InternalError)
     ):
         return False
-    code = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
+    code = _code(error)
     if code is None:  # no server said anything: the connection could not be made, or was lost
         return isinstance(error, (OperationalError, psycopg.OperationalError))
-    return code == _READ_ONLY or str(code).startswith(_CLASSES)
+    return code == _READ_ONLY or code.startswith(_CLASSES)
+
+
+def _code(error: BaseException | None) -> str | None:
+    """What the server called it; Django's errors have it from their cause."""
+    found = getattr(error, "sqlstate", None) or getattr(getattr(error, "__cause__", None), "sqlstate", None)
+    return None if found is None else str(found)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from django.db import DatabaseError, InterfaceError, connection
 
-from access.outages import is_outage
+from access.outages import may_pass
 from access.roles import Actor, ActorKind
 from access.statements import Values
 from access.tenancy import acting
@@ -84,8 +84,8 @@ def _send(opened: Opened, actor: Actor) -> Done | Wait:
 
 
 def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> Done | Wait:
-    """Close the submission by what was seen, and say what comes next. A database that is away is asked again for a
-    while; a repeat is harmless."""
+    """Close the submission by what was seen, and say what comes next. A database that is away, or a job that
+    somebody else holds for long, is asked again for a while; a repeat is harmless."""
     now = clock.now()
     action = opened.contract.action_of(opened.method, opened.path)
     if action is None:
@@ -122,7 +122,7 @@ def _saved(write: Callable[[], T]) -> T:
         try:
             return write()
         except (DatabaseError, InterfaceError) as away:
-            if time.monotonic() > until or not is_outage(away):
+            if time.monotonic() > until or not may_pass(away):
                 raise
             connection.close()
             time.sleep(0.5)

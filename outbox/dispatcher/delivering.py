@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection
 
 from access import authority
 from access.models import Person, Tenant
-from access.outages import is_outage
+from access.outages import may_pass
 from access.secrets import SecretMissing
 from access.tenancy import reading
 from outbox.dispatcher import mail, webhook
@@ -33,7 +33,8 @@ LEFT = Never("This person is no longer in the organisation.", quiet=True)
 def deliver(claim: Claim, clock: Callable[[], datetime], pause: Callable[[float], object]) -> None:
     """Bring one claimed message to the end of this try. Raises only what the database does.
 
-    While the database is away, what came of the send is kept for a while: it would be sent again otherwise.
+    While the database is away, or somebody else has the message, what came of the send is kept for a while: it would be
+    sent again otherwise.
     """
     began = clock()
     with reading(claim.tenant_id):
@@ -45,7 +46,7 @@ def deliver(claim: Claim, clock: Callable[[], datetime], pause: Callable[[float]
             record(claim=claim, outcome=outcome, began=began, now=clock())
             return
         except DatabaseError as error:
-            if not is_outage(error) or time.monotonic() > until:
+            if not may_pass(error) or time.monotonic() > until:
                 raise
         connection.close()
         pause(1.0)

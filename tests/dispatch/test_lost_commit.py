@@ -1,23 +1,32 @@
-"""A COMMIT whose answer is lost: of the mark, and of the outcome. A proxy stands before PostgreSQL and drops it."""
+"""A COMMIT whose answer is lost: of the mark, and of the outcome. A proxy stands before PostgreSQL and drops it.
+
+And an outcome that cannot be saved at once, because somebody else has the job."""
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
 from django.utils import timezone
 
 from access.roles import Actor, ActorKind
+from access.tenancy import acting
 from dispatch import sending
 from dispatch.looking import UNSEEN
 from dispatch.marker import barrier
 from dispatch.opening import Opened, open_submission
 from dispatch.wire import exchange
 from tests.dispatch.faults import FaultServer, answers
-from tests.dispatch.world import RECEIPT, Dispatching, a_contract, as_json
+from tests.dispatch.world import RECEIPT, Dispatching, a_contract, as_json, states
+from tests.support import eventually
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -155,3 +164,44 @@ def test_an_outcome_whose_commit_was_lost_is_written_once_and_never_sent_again(
         assert len(erp.received) == 1
     assert d.job_state(job) == "CONFIRMED"
     assert d.events(job).count("submission.closed") == 1
+
+
+def test_an_answer_waits_while_somebody_holds_the_job_for_longer_than_an_action_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A long transaction has the job from when the answer is on its way until after the first try to save it has
+    given up. The answer is known, and so it is saved: a question for a person would be a lie."""
+    monkeypatch.setattr(sending, "acting", partial(acting, lock_timeout_ms=100))
+    with psycopg.connect(os.environ["DATABASE_URL"]) as holder, ThreadPoolExecutor() as pool:
+        let_go: list[Future[None]] = []
+
+        def answer(connection: socket.socket) -> bytes:
+            holder.execute("SELECT 1 FROM workflows_job WHERE id = %s FOR UPDATE", [job.pk])
+            let_go.append(pool.submit(release_after_a_try, holder))
+            return answers(200, as_json(RECEIPT))(connection)
+
+        with FaultServer(answer) as erp:
+            d = Dispatching.make(erp.url, a_contract())
+            job = d.ready()
+            assert sending.run(d.claim(d.operation(job))) == sending.Done()
+            let_go[0].result()
+    assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
+    assert [s.outcome for s in d.submissions(job)] == ["applied"]
+
+
+def release_after_a_try(holder: psycopg.Connection[Any]) -> None:
+    """End the holder's transaction once somebody has waited for it, and has stopped waiting."""
+
+    def waits() -> bool:
+        with psycopg.connect(os.environ["DATABASE_URL"]) as looking:
+            row = looking.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))",
+                [holder.info.backend_pid],
+            ).fetchone()
+        return row != (0,)
+
+    try:
+        eventually(waits, what="somebody who waits for the job")
+        eventually(lambda: not waits(), what="the end of that wait")
+    finally:
+        holder.rollback()
