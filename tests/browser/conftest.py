@@ -30,7 +30,16 @@ from tests.browser.together import write_rules
 LONGEST = 20_000
 """Milliseconds that a page may take to show something: far more than a calm machine needs."""
 
-REFUSED = ("403 (Forbidden)", "409 (Conflict)", "422 (Unprocessable Content)", "422 (Unprocessable Entity)")
+SIGNED_OUT = "Response Status Error Code 401"
+"""What htmx writes there of an answer that it does not show; `lost.js` tells the person."""
+
+REFUSED = (
+    "401 (Unauthorized)",
+    "403 (Forbidden)",
+    "409 (Conflict)",
+    "422 (Unprocessable Content)",
+    "422 (Unprocessable Entity)",
+)
 """Chromium writes every answer above 399 to its console, and these are content."""
 
 
@@ -117,6 +126,8 @@ class Desks:
         return context.new_page()
 
     def _keep(self, message: Any) -> None:
+        if SIGNED_OUT in message.text:
+            return
         if message.type in ("error", "warning") and not message.text.rstrip(")").endswith(
             tuple(r.rstrip(")") for r in REFUSED)
         ):

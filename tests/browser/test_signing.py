@@ -159,6 +159,35 @@ def test_second_manager_is_told_who_decided_first_and_when(desks: Desks) -> None
     expect(told).to_contain_text(re.compile(r"\d\d:\d\d"))
 
 
+@pytest.mark.long
+def test_whoever_is_signed_out_meanwhile_is_told_so_and_comes_back_to_the_slip(
+    desks: Desks, served: Served
+) -> None:
+    """The session ends under an open slip. After signing out for good nothing of it comes back from the browser."""
+    submitter, change = desks.of(SUBMITTER), Change("V-30417", "35000.00")
+    job = submit(submitter, change)
+    slip = slip_of(submitter, job)
+    page = desks.of(MANAGER)
+    page.goto(slip)
+    page.context.clear_cookies(name="sessionid")
+    page.get_by_role("button", name="Approve and sign").click()
+    expect(page.locator("#live")).to_contain_text("You are signed out, and nothing was recorded.")
+    expect(page.locator("#slip")).to_contain_text(change.reference)
+    page.reload()
+    page.get_by_label("Handle").fill(MANAGER)
+    page.get_by_label("Password").fill(served.password)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("#slip")).to_contain_text(change.reference)
+    expect(page.get_by_role("button", name="Approve and sign")).to_be_visible()
+
+    page.locator("details.menu summary").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(page.locator("body")).not_to_contain_text(change.reference)
+
+
 # --- what the stories share -----------------------------------------------------------------------------------------
 
 
