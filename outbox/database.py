@@ -52,6 +52,20 @@ CREATE OR REPLACE TRIGGER never_changed BEFORE UPDATE ON outbox_try
   FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
 CREATE OR REPLACE TRIGGER kept BEFORE DELETE ON outbox_try
   FOR EACH ROW WHEN (NOT outbox_can_go(OLD.message_id)) EXECUTE FUNCTION counterfoil_refuse_change();
+-- It has to see every tenant's, so it runs as its owner. The lock makes two tenants that name one secret queue.
+CREATE OR REPLACE FUNCTION outbox_secret_is_ours() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('counterfoil webhook secret ' || NEW.secret_reference, 0));
+  IF EXISTS (SELECT FROM outbox_endpoint e WHERE e.tenant_id <> NEW.tenant_id AND (
+    e.secret_reference = NEW.secret_reference
+    OR e.previous_reference = NEW.secret_reference AND e.previous_until > clock_timestamp())) THEN
+    RAISE EXCEPTION '% signs for another organisation', NEW.secret_reference USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER secret_is_ours BEFORE INSERT OR UPDATE OF secret_reference ON outbox_endpoint
+  FOR EACH ROW EXECUTE FUNCTION outbox_secret_is_ours();
 CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON outbox_endpoint
   FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
 """

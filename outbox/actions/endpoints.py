@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -61,19 +62,14 @@ def add_endpoint(
     if not _NAME.fullmatch(name):
         raise BadEndpoint("An endpoint is named in lower case letters, digits and hyphens.")
     _check(url, secret_reference, chosen)
-    try:
-        with acting(tenant_id):
-            actor = authority.require(person_id, Role.ADMIN)
-            endpoint = Endpoint.objects.create(
-                tenant_id=tenant_id, name=name, url=url, secret_reference=secret_reference,
-                events=sorted(set(chosen)), created_at=now,
-            )  # fmt: skip
-            tenant_journal.record(event="endpoint.added", actor=actor, evidence=_as_it_is(endpoint))
-            return EndpointResult(endpoint.pk)
-    except IntegrityError as taken:
-        if "one_endpoint_a_name" not in str(taken):
-            raise
-        raise EndpointExists(f"There is an endpoint {name} already.") from taken
+    with _refused_by_the_database(name, secret_reference), acting(tenant_id):
+        actor = authority.require(person_id, Role.ADMIN)
+        endpoint = Endpoint.objects.create(
+            tenant_id=tenant_id, name=name, url=url, secret_reference=secret_reference,
+            events=sorted(set(chosen)), created_at=now,
+        )  # fmt: skip
+        tenant_journal.record(event="endpoint.added", actor=actor, evidence=_as_it_is(endpoint))
+        return EndpointResult(endpoint.pk)
 
 
 def change_endpoint(
@@ -95,7 +91,7 @@ def change_endpoint(
     _check(url, secret_reference, chosen)
     if not timedelta(0) <= grace <= LONGEST_GRACE:
         raise BadEndpoint(f"The secret before can sign for at most {LONGEST_GRACE.days} days more.")
-    with acting(tenant_id):
+    with _refused_by_the_database("", secret_reference), acting(tenant_id):
         endpoint = lock_endpoint(endpoint_id)
         actor = authority.require(person_id, Role.ADMIN)
         before = _as_it_is(endpoint)
@@ -169,6 +165,21 @@ def send_test(*, tenant_id: int, endpoint_id: int, person_id: int, now: datetime
         )
         write_to(notice, persons=[], endpoint_ids=[endpoint.pk], now=now)
         return EndpointResult(endpoint.pk)
+
+
+@contextmanager
+def _refused_by_the_database(name: str, secret_reference: str) -> Iterator[None]:
+    """Around a transaction: what only the database can see, as a sentence."""
+    try:
+        yield
+    except IntegrityError as refused:
+        if "one_endpoint_a_name" in str(refused):
+            raise EndpointExists(f"There is an endpoint {name} already.") from refused
+        if "signs for another organisation" in str(refused):
+            raise BadEndpoint(
+                f"{secret_reference} signs for another organisation. Name a secret of your own."
+            ) from refused
+        raise
 
 
 def _check(url: str, secret_reference: str, chosen: Collection[str]) -> None:

@@ -26,6 +26,8 @@ from tests.outbox.telling import messages, tell
 from tests.support import make_person, make_tenant
 from workflows.engine.connections import Connection, connect
 
+OTHER = "env:COUNTERFOIL_WEBHOOK_OTHER"
+
 
 @pytest.fixture
 def engine(transactional_db: None) -> Iterator[Connection]:
@@ -40,7 +42,7 @@ def test_an_organisation_with_one_message_comes_before_anothers_second(
         make_endpoint(tenant, admin, "http://127.0.0.1:9/", name=f"e{n}")
     tell(tenant, keys=[f"k{n}" for n in range(50)])
     other = make_tenant()
-    make_endpoint(other, make_person(other, Role.ADMIN), "http://127.0.0.1:9/")
+    make_endpoint(other, make_person(other, Role.ADMIN), "http://127.0.0.1:9/", secret=OTHER)
     tell(other)
     taken = claim(engine, Lane.PROMPT, 4, "d1")
     assert sorted(c.tenant_id for c in taken) == sorted([tenant.pk] * 3 + [other.pk])

@@ -59,8 +59,9 @@ def test_what_was_delivered_a_month_ago_goes_in_batches_and_the_rest_stays(
 ) -> None:
     monkeypatch.setattr(pruning, "AT_ONCE", 2)
     other = make_tenant()
-    for tenant in (world.tenant, other):
-        make_endpoint(tenant, make_person(tenant, Role.ADMIN), "http://127.0.0.1:9/")
+    for tenant, secret in ((world.tenant, "SAMPLE"), (other, "OTHER")):
+        boss = make_person(tenant, Role.ADMIN)
+        make_endpoint(tenant, boss, "http://127.0.0.1:9/", secret=f"env:COUNTERFOIL_WEBHOOK_{secret}")
     proposal = world.proposed()
     for key in ("old-1", "old-2", "old-3"):
         settle(world.tenant, key, "delivered_at", 31)

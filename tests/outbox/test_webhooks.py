@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from access.models import Person, Tenant
+from access.roles import Role
 from access.tenancy import acting, reading
 from outbox.actions.endpoints import BadEndpoint, add_endpoint, change_endpoint, disable_endpoint
 from outbox.actions.messages import NotSentAgain, send_again
@@ -19,7 +20,7 @@ from outbox.models import Endpoint
 from tests.outbox.conftest import Started, make_endpoint
 from tests.outbox.receiving import OTHER_SECRET, SECRET, Listener
 from tests.outbox.telling import make_due, messages, notice, tell, tries, until_settled, until_tried
-from tests.support import eventually
+from tests.support import eventually, make_person, make_tenant
 
 REFERENCE = "env:COUNTERFOIL_WEBHOOK_SAMPLE"
 
@@ -194,6 +195,35 @@ def test_an_address_that_points_inside_is_refused_when_it_is_saved(
         make_endpoint(tenant, admin, url)
     with reading(tenant.pk):
         assert not Endpoint.objects.exists()
+
+
+def test_a_secret_signs_for_one_organisation_alone(tenant: Tenant, admin: Person, listener: Listener) -> None:
+    """An admin of another organisation names it, by a new endpoint and by a change: they would be sent signatures of it."""
+    ours = make_endpoint(tenant, admin, listener.url())
+    other = make_tenant()
+    theirs = make_person(other, Role.ADMIN)
+    with pytest.raises(BadEndpoint, match="signs for another organisation"):
+        make_endpoint(other, theirs, listener.url())
+    kept = make_endpoint(other, theirs, listener.url(), secret="env:COUNTERFOIL_WEBHOOK_OTHER")
+    change: dict[str, Any] = {
+        "url": listener.url(), "chosen": ["case.opened"], "grace": timedelta(hours=1), "now": timezone.now(),
+    }  # fmt: skip
+    with pytest.raises(BadEndpoint, match="signs for another organisation"):
+        change_endpoint(
+            tenant_id=other.pk, endpoint_id=kept.pk, person_id=theirs.pk, secret_reference=REFERENCE, **change
+        )
+    # What signs for a while after a change is still ours.
+    change_endpoint(
+        tenant_id=tenant.pk,
+        endpoint_id=ours.pk,
+        person_id=admin.pk,
+        secret_reference=f"{REFERENCE}_2",
+        **change,
+    )
+    with pytest.raises(BadEndpoint, match="signs for another organisation"):
+        make_endpoint(other, theirs, listener.url(), name="again")
+    with reading(other.pk):
+        assert [e.secret_reference for e in Endpoint.objects.all()] == ["env:COUNTERFOIL_WEBHOOK_OTHER"]
 
 
 def test_a_name_that_moves_inside_is_refused_when_it_is_sent_to(
