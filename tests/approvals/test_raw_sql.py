@@ -215,6 +215,7 @@ def test_a_proposal_is_born_with_its_own_digest_open_and_of_a_validated_job(worl
     refuses("the quorum of its policy", lambda: make(quorum=0))
     refuses("the initiator of its job", lambda: make(initiator=world.second))
     make()
+    refuses("awaits no approval", lambda: decide(world, world.proposal(job), world.manager.pk))
     world.decide(awaiting := world.proposed(), world.manager)
     job = world.job()
     with reading(world.tenant.pk):

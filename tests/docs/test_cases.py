@@ -1,10 +1,11 @@
-"""Every case has its line, and every test that a line names exists."""
+"""Every case and every rule that bites has its line, and every test that a line names exists."""
 
 from __future__ import annotations
 
 import ast
 import re
 
+from tests.approvals.test_rules_bite import RULES, WALLS
 from tests.docs.generated import ROOT
 
 CASES = [
@@ -60,6 +61,7 @@ CASES = [
     "G10",
     "Q2",
 ]
+RULES_MD = (ROOT / "tests" / "rules.md").read_text("utf-8")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -78,16 +80,18 @@ def test_every_case_has_its_line_with_a_test() -> None:
 
 
 def test_every_test_that_a_line_names_exists() -> None:
+    named = {*TEST.findall(RULES_MD), *(test for tests in lines().values() for test in tests)}
     defined = {
         file: {
             n.name
             for n in ast.walk(ast.parse((ROOT / file).read_text("utf-8")))
             if isinstance(n, ast.FunctionDef)
         }
-        for tests in lines().values()
-        for file, _ in tests
+        for file, _ in named
     }
-    missing = [
-        f"{file}::{name}" for tests in lines().values() for file, name in tests if name not in defined[file]
-    ]
-    assert missing == []
+    assert sorted(f"{file}::{name}" for file, name in named if name not in defined[file]) == []
+
+
+def test_every_rule_that_bites_has_its_line() -> None:
+    assert {*re.findall(r'`RULES\["(.+?)"\]`', RULES_MD)} == {*RULES}
+    assert {*re.findall(r'`WALLS\["(.+?)"\]`', RULES_MD)} == {*WALLS}
