@@ -8,6 +8,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
+from access.models import Delegation
 from access.owner import as_owner
 from access.tenancy import acting, reading
 from approvals.models import Decision, Policy, Proposal, ProposedOperation
@@ -223,16 +224,31 @@ def test_a_proposal_is_born_with_its_own_digest_open_and_of_a_validated_job(worl
     refuses("only a validated job", make)
 
 
-def test_a_decision_for_a_giver_who_is_no_manager_is_refused(world: World) -> None:
-    """The delegation itself is in force: past the actions anybody's can be written."""
-    lent, proposal = lend(world, world.operator, world.second), world.proposed()
+def decide_for(world: World, proposal: Proposal, lent: Delegation) -> int:
+    """Raw, by who was lent it, with the giver's authority."""
     statement = DECIDE.replace("decided_at)", "decided_at, delegation_id, on_behalf_of_id)").replace(
         "now())", "now(), %s, %s)"
     )
-    parameters: list[object] = [world.tenant.pk, proposal.pk, world.second.pk, 1, "approve", proposal.digest]
-    refuses(
-        "acts for one who is none", lambda: run(world, statement, [*parameters, lent.pk, world.operator.pk])
-    )
+    parameters: list[object] = [world.tenant.pk, proposal.pk, lent.taker_id, 1, "approve", proposal.digest]
+    return run(world, statement, [*parameters, lent.pk, lent.giver_id])
+
+
+def test_a_decision_for_who_started_it_or_for_no_manager_is_refused(world: World) -> None:
+    """The delegations themselves are in force: past the actions anybody's can be written."""
+    proposal = world.proposed()
+    for giver, says in ((world.submitter, "started the job"), (world.operator, "acts for one who is none")):
+        lent = lend(world, giver, world.second)
+        refuses(says, lambda lent=lent: decide_for(world, proposal, lent))
+
+
+def test_a_giver_and_who_acts_for_them_decide_once(world: World) -> None:
+    world.policy(quorum=2)
+    lent = lend(world, world.manager, world.second)
+    first, second = world.proposed(), world.proposed()
+    assert decide(world, first, world.manager.pk) == 1
+    refuses("has decided on proposal", lambda: decide_for(world, first, lent))
+    assert decide_for(world, second, lent) == 1
+    refuses("has decided on proposal", lambda: decide(world, second, world.manager.pk))
 
 
 def test_what_has_ended_is_not_undone_and_not_ended_anew(world: World) -> None:
