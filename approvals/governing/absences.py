@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django.contrib import messages
@@ -210,7 +211,9 @@ def _back(request: TenantRequest, handle: str) -> str:
     url = reverse("absence", args=[request.tenant.slug])
     with reading(request.tenant.pk):
         known = {m.handle for m in directory().members.values()}
-    return url if handle == request.person.username or handle not in known else f"{url}?of={handle}"
+    if handle == request.person.username or handle not in known:
+        return url
+    return f"{url}?{urlencode({'of': handle})}"
 
 
 def _zone(request: TenantRequest) -> ZoneInfo:

@@ -183,6 +183,14 @@ def test_an_admin_does_it_for_others_and_nobody_else_sees_their_page(world: Worl
     assert counts(world)[0] == 2
 
 
+def test_an_admin_comes_back_to_a_page_whose_handle_is_no_plain_word(world: World) -> None:
+    boss = as_person(make_person(world.tenant, Role.ADMIN))
+    mia = make_person(world.tenant, Role.OPERATOR, handle="mia+night@firm")
+    form = {"of": mia.username, "away-begins": SOON, "away-ends": LATER}
+    page = boss.post(url(world, "absence"), form, follow=True)
+    assert (page.status_code, "Absence of mia+night@firm" in text(page)) == (200, True)
+
+
 def test_the_slip_says_for_whom_one_signs_before_and_after(world: World) -> None:
     taker: Person = make_person(world.tenant, Role.MANAGER, handle=f"lin.{world.tenant.slug}")
     group(world, "controllers", world.second)
