@@ -18,7 +18,8 @@ def secret_key() -> str:
 
 def signing_key() -> str:
     """COUNTERFOIL_SIGNING_KEY (64 hexadecimal digits), or the content of `var/signing_key`, made when it is missing."""
-    return os.environ.get("COUNTERFOIL_SIGNING_KEY") or _kept("signing_key", lambda: secrets.token_hex(32))
+    set_here = os.environ.get("COUNTERFOIL_SIGNING_KEY", "").strip().lower()
+    return set_here or _kept("signing_key", lambda: secrets.token_hex(32))
 
 
 def sample_webhook_secret() -> str:

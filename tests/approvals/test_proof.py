@@ -47,10 +47,10 @@ def trusted() -> str:
     return public_key(settings.COUNTERFOIL_SIGNING_KEY)
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, secret: str = "") -> subprocess.CompletedProcess[str]:
     """The command in a process of its own that could not reach any database."""
     environment = {**os.environ, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"}
-    environment |= {"COUNTERFOIL_SIGNING_KEY": settings.COUNTERFOIL_SIGNING_KEY}
+    environment |= {"COUNTERFOIL_SIGNING_KEY": secret or settings.COUNTERFOIL_SIGNING_KEY}
     command = [sys.executable, "manage.py", "verify_decision", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
@@ -150,6 +150,17 @@ def test_whatever_is_changed_is_found_even_if_it_is_signed_anew_with_the_right_k
         found = verify(json.dumps(again), trusted=trusted())
         assert what in [f.what for f in found.findings if not f.ok]
         assert found.proves == ""
+
+
+def test_a_secret_key_that_is_none_is_told_and_case_does_not_matter(tmp_path: Path) -> None:
+    file = tmp_path / "decision.json"
+    file.write_text('{"format":"counterfoil.decision/1"}', "utf-8")
+    broken, loud = run(str(file), secret="not a key"), run(str(file), secret=f" {'AB' * 32}\n")
+    assert (broken.returncode, broken.stderr) == (
+        1,
+        "CommandError: COUNTERFOIL_SIGNING_KEY, or var/signing_key: A key is 64 hexadecimal digits.\n",
+    )
+    assert (loud.returncode, loud.stderr) == (1, "CommandError: This file proves nothing.\n")
 
 
 def test_a_file_signed_with_another_key_proves_nothing(world: World) -> None:

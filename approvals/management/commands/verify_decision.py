@@ -7,10 +7,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.proof.signing import BadKey, fingerprint, public_key
+from approvals.management.commands.signing_key import own_public_key
+from approvals.proof.signing import BadKey, fingerprint
 from approvals.proof.verifying import NotAnExport, verify
 
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, file: str, key: str, **options: Any) -> None:
-        trusted = key.strip().lower() or public_key(settings.COUNTERFOIL_SIGNING_KEY)
+        trusted = key.strip().lower() or own_public_key()
         try:
             found = verify(_text(file), trusted=trusted)
             self.stdout.write(f"Trusting the key {fingerprint(trusted)}.")
