@@ -7,12 +7,19 @@ from collections.abc import Iterable
 
 from access.statements import Select
 from approvals.models import RecipientBlock
+from web.hidden import LOOKS_BLANK, is_hidden
 
 
 def key_of(recipient: str) -> str:
     """A name as it is compared: without case, width, spacing and characters that nobody sees. Empty for no name."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", recipient).casefold())
-    return " ".join("".join(c for c in folded if unicodedata.category(c) != "Cf").split())
+    return " ".join("".join(map(_as_compared, folded)).split())
+
+
+def _as_compared(char: str) -> str:
+    if char.isspace() or char in LOOKS_BLANK:
+        return " "
+    return "" if is_hidden(char) else char
 
 
 def blocks_of(recipients: Iterable[str]) -> dict[str, RecipientBlock]:

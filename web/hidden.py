@@ -10,9 +10,10 @@ import re
 import unicodedata
 from functools import lru_cache
 
-LOOKS_EMPTY = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
-    map(chr, range(0x180B, 0x1810))
-)
+LOOKS_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and signs that look like a blank, and are none."""
+
+LOOKS_EMPTY = LOOKS_BLANK | frozenset("\u034f\u17b4\u17b5") | frozenset(map(chr, range(0x180B, 0x1810)))
 """Letters and marks that draw nothing, whatever their category says."""
 
 DRAWN = frozenset(

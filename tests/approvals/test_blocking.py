@@ -42,8 +42,10 @@ def events(world: World) -> list[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["FENNMARK castings", " Fennmark\u00a0 Castings ", "Fenn\u200bmark Castings", "\uff26ennmark Castings"],
-)
+    ["FENNMARK castings", " Fennmark\u00a0 Castings ", "Fenn\u200bmark Castings", "\uff26ennmark Castings",
+     "Fenn\ufe0fmark Castings", "Fennmark Ca\u034fstings", "Fennmark\u3164Castings", "Fennmark \u2800Castings",
+     "Fennmark Castings\U000e0101", "Fennmark\u0001 Castings\ue000", "Fennmark\u2028Castings"],
+)  # fmt: skip
 def test_a_name_is_the_same_in_whatever_case_width_and_spacing(name: str) -> None:
     assert key_of(name) == key_of("Fennmark Castings")
     assert key_of("Fennmark Casting") != key_of("Fennmark Castings")
