@@ -193,6 +193,9 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 """Bytes of one request body, files left out; a larger one answers 413."""
 
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
+"""The form of the largest policy has some 1,600."""
+
 COUNTERFOIL_LARGEST_FILE = int(os.environ.get("COUNTERFOIL_LARGEST_FILE", "20000000"))
 FILE_UPLOAD_HANDLERS = [
     "web.uploads.WithinLimit",

@@ -167,6 +167,15 @@ def test_a_form_and_a_text_say_the_same(world: World) -> None:
     assert newest(world).ruleset == before.model_copy(update={"bulk": False})
 
 
+def test_the_largest_policy_can_be_changed_in_the_form(world: World) -> None:
+    world.policy(limits=[{"workflow": f"w{n}", "amount": "5.00", "currency": "EUR"} for n in range(200)])
+    client = as_person(admin(world))
+    posted = fields_of(client.get(url(world, "policy-write")).content.decode())
+    seen = client.post(url(world, "policy-write"), {**posted, "expires_after_minutes": "60", "do": "preview"})
+    assert seen.status_code == 200
+    assert "It expires one hour after it is asked." in text(seen)
+
+
 def test_what_is_wrong_is_said_where_it_is_and_nothing_is_lost(world: World) -> None:
     client, address = as_person(admin(world)), url(world, "policy-write")
     posted = fields_of(text(client.get(address)))
