@@ -153,6 +153,11 @@ def test_nothing_is_approved_without_the_decisions_that_make_the_quorum(world: W
     world.decide(proposal, world.manager)
     approve = "UPDATE approvals_proposal SET approved_at = now() WHERE id = %s"
     refuses("lacks approvals", lambda: run(world, approve, [proposal.pk]))
+    world.policy(levels=[{"name": "line"}, {"name": "controlling"}])
+    twice_on_one = world.proposed()
+    for person in (world.manager, world.second):
+        decide(world, twice_on_one, person.pk)
+    refuses("lacks approvals", lambda: run(world, approve, [twice_on_one.pk]))
 
 
 def test_an_approval_stays_until_its_job_goes_back(world: World) -> None:
@@ -239,6 +244,19 @@ def test_a_decision_for_who_started_it_or_for_no_manager_is_refused(world: World
     for giver, says in ((world.submitter, "started the job"), (world.operator, "acts for one who is none")):
         lent = lend(world, giver, world.second)
         refuses(says, lambda lent=lent: decide_for(world, proposal, lent))
+
+
+def test_a_decision_with_what_is_not_lent_now_is_refused(world: World) -> None:
+    now, proposal = timezone.now(), world.proposed()
+    for changes in (
+        {"ends_at": now},
+        {"starts_at": now + timedelta(hours=1), "ends_at": now + timedelta(hours=2)},
+        {"revoked_at": now, "revoked_by": "x"},
+        {"giver": world.second, "taker": world.manager},
+    ):
+        lent = lend(world, **{"giver": world.manager, "taker": world.second, **changes})
+        lent.taker_id, lent.giver_id = world.second.pk, world.manager.pk
+        refuses("was not lent this authority", lambda lent=lent: decide_for(world, proposal, lent))
 
 
 def test_a_giver_and_who_acts_for_them_decide_once(world: World) -> None:
