@@ -47,6 +47,8 @@ class Claiming:
         self.marks = Marks()
         self._limited_wait = self._odd = False
         self._suspects = False
+        self._seeks_limited = False
+        """Whether a suspect may be claimed, and there was none without a limit."""
 
     def suspects_wait(self) -> None:
         """There are items whose worker stopped before."""
@@ -86,15 +88,19 @@ class Claiming:
             )
         if asked.suspect is not None:
             suspects = self._pinned(asked.suspect.fetchall())
-            self._suspects = bool(suspects)
+            self._suspects, self._seeks_limited = bool(suspects), not suspects
             claims += suspects
         return claims
 
     def claim_limited(self, connection: Connection, asked: Asked, free: int) -> list[Pinned]:
         """Claims under limits, after the batch's commit and in a transaction of their own."""
+        claims: list[Pinned] = []
+        if self._seeks_limited and free > 0:
+            claims = self.limiter.claim_suspect(connection)
+            self._suspects, self._seeks_limited = bool(claims), False
         lanes = self.limiter.open_lanes(asked.limited.fetchall() if asked.limited is not None else [])
         self._limited_wait = bool(lanes)
-        return self.limiter.claim(connection, lanes, free) if lanes and free > 0 else []
+        return claims + self.limiter.claim(connection, lanes, free - len(claims))
 
     def begun(self, claims: Sequence[Pinned]) -> None:
         """Remember the lanes of what was claimed, for what follows it."""

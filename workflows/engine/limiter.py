@@ -70,16 +70,30 @@ class Limiter:
         """Up to `free` items of `lanes`, as many as their limits allow; the next walk begins after the last one served."""
         if not lanes or free <= 0:
             return []
+        claims, served = self._claim(connection, lanes, free, sql.CLAIM_LIMITED)
+        self._cursor = served or lanes[-1][0]
+        return claims
+
+    def claim_suspect(self, connection: Connection) -> list[Pinned]:
+        """One item whose worker stopped before, of a lane whose limits allow it: nothing is let off them for that."""
+        lanes = self.open_lanes(
+            connection.execute(sql.SUSPECT_LANES, {"apart": self._engine.serving.apart}).fetchall()
+        )
+        return self._claim(connection, lanes, 1, sql.CLAIM_LIMITED_SUSPECT)[0] if lanes else []
+
+    def _claim(
+        self, connection: Connection, lanes: Sequence[Lane], free: int, statement: str
+    ) -> tuple[list[Pinned], int]:
+        """What was taken, and the last lane that was allowed something, or 0."""
         with connection.transaction():
             connection.execute(
                 "SET LOCAL lock_timeout = '200ms'"
             )  # a person edits it; others shall not wait with us
             limits = _Limits(connection, lanes)
             counts = self._counts(limits, lanes, free)
-            self._cursor = next(reversed(counts), lanes[-1][0])
-            claims = self._take(connection, counts) if counts else []
+            claims = self._take(connection, counts, statement) if counts else []
             limits.charge(claims)
-        return claims
+        return claims, next(reversed(counts), 0)
 
     def settle_parameters(self, batch: Sequence[Result]) -> dict[str, list[Any]] | None:
         """Parameters of limits_sql.SETTLE for what a batch used under limits; None if nothing did."""
@@ -112,9 +126,9 @@ class Limiter:
                 self._closed[lane[0]] = time.monotonic() + wait
         return counts
 
-    def _take(self, connection: Connection, counts: dict[int, int]) -> list[Pinned]:
+    def _take(self, connection: Connection, counts: dict[int, int], statement: str) -> list[Pinned]:
         taken = connection.execute(
-            sql.CLAIM_LIMITED,
+            statement,
             {"lanes": list(counts), "counts": list(counts.values()), "worker": self._engine.worker_id},
         ).fetchall()
         return rows.pinned(taken, worker_id=self._engine.worker_id, worker_name=self._engine.name)

@@ -113,13 +113,19 @@ that have one, from its start."""
 
 CLAIM_SUSPECT = f"""
 WITH chosen AS (
-  SELECT w.id FROM workflows_workitem w JOIN workflows_lane n ON n.id = w.lane_id
-  WHERE w.state = {READY} AND w.deaths > 0 AND {LEASE_LIVES} AND w.lane_id <> ALL(%(apart)s::bigint[])
-    AND NOT EXISTS (SELECT FROM workflows_limit m
-                    WHERE m.tenant_id = w.tenant_id AND m.name = n.name AND m.closed_until > clock_timestamp())
-  ORDER BY w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED),
+  SELECT w.id FROM workflows_workitem w
+  WHERE w.state = {READY} AND w.deaths > 0 AND w.lane_id > 0 AND NOT w.limited AND {LEASE_LIVES}
+    AND w.lane_id <> ALL(%(apart)s::bigint[])
+  ORDER BY w.id LIMIT 1 FOR UPDATE SKIP LOCKED),
 {_TAKEN}"""
 """One item whose worker stopped before: a process holds one such at a time, so that another death tells which it was."""
+
+SUSPECT_LANES = f"""
+SELECT l.id, l.tenant_id, l.name FROM workflows_lane l WHERE l.id IN (
+  SELECT lane_id FROM workflows_workitem WHERE state = {READY} AND deaths > 0 AND limited
+    AND lane_id > 0 AND lane_id <> ALL(%(apart)s::bigint[])) ORDER BY l.id
+"""
+"""Lanes under a limit that have such an item."""
 
 LIMITED_LANES = f"""
 WITH RECURSIVE {_walk(_READY_UNDER_A_LIMIT)}
@@ -136,6 +142,15 @@ chosen AS (
     ORDER BY rank, id LIMIT allowed.count FOR UPDATE SKIP LOCKED) x),
 {_TAKEN}"""
 """As many of each lane as its limits allow now; the limits' rows are locked by the caller."""
+
+CLAIM_LIMITED_SUSPECT = f"""
+WITH allowed AS (SELECT * FROM unnest(%(lanes)s::bigint[], %(counts)s::int[]) AS a(lane_id, count)),
+chosen AS (
+  SELECT w.id FROM workflows_workitem w JOIN allowed USING (lane_id)
+  WHERE w.state = {READY} AND w.deaths > 0 AND w.limited AND {LEASE_LIVES}
+  ORDER BY w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED),
+{_TAKEN}"""
+"""One suspect of them."""
 
 COMPLETE = f"""
 WITH d AS (
