@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 
-from access.models import Person
 from access.roles import WORKER
 from access.statements import Update, Values, insert
 from approvals import canonical, document, rendering, schedule, sums
@@ -147,17 +147,16 @@ def _waivable(draft: ProposalDraft, policy: Policy, now: datetime) -> None:
 
 
 def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> document.Frame:
-    last = _LAST_NUMBER.first(job.pk)
-    ((initiator,),) = _USERNAME.all(job.submitted_by_id)
+    ((initiator, zone, last),) = _ABOUT.all(job.pk)
     return document.Frame(
         job=job,
-        number=(last[0] if last else 0) + 1,
+        number=(last or 0) + 1,
         workflow_title=workflow.title or workflow.name,
         initiator=initiator,
         policy=policy,
         quorum=policy.ruleset.quorum,
         frozen_at=now,
-        expires_at=policy.ruleset.expiry(now, sums.tenant_zone()),
+        expires_at=policy.ruleset.expiry(now, ZoneInfo(zone)),
         hands=hands_on(job),
     )
 
@@ -220,6 +219,14 @@ def _checkpoint_digests(job: Job) -> dict[str, str]:
     return found if saved is None else {**found, "draft": saved[1]}
 
 
+def _about(job: Any) -> QuerySet[Job, tuple[Any, ...]]:
+    """Who started it, the organisation's time zone, and the number of its last proposal."""
+    last = Proposal.objects.filter(job=job).order_by("-number").values("number")[:1]
+    return Job.objects.filter(pk=job).values_list(
+        "submitted_by__username", "tenant__time_zone", Subquery(last)
+    )
+
+
 def _saved_drafts(job: Any) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     saved = Checkpoint.objects.filter(item__job=job, item__stage__kind=StageKind.PROPOSE)
     return saved.order_by("-version", "-pk").values_list("output", "digest")[:1]
@@ -231,9 +238,6 @@ def _digests(job: Any) -> QuerySet[Stage, tuple[Any, ...]]:
 
 
 _SET = Update(lambda proposal: Proposal.objects.filter(pk=proposal))
-_LAST_NUMBER = Values(
-    lambda job: Proposal.objects.filter(job=job).order_by("-number").values_list("number")[:1]
-)
-_USERNAME = Values(lambda person: Person.objects.filter(pk=person).values_list("username"))
+_ABOUT = Values(_about)
 _DRAFT = Values(_saved_drafts)
 _DIGESTS = Values(_digests)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError
 
 from access.roles import Actor, ActorKind
-from access.statements import Values, execute, insert
+from access.statements import execute, insert
 from access.tenancy import acting
 from approvals.blocking import key_of
 from approvals.models import Proposal
@@ -118,13 +118,16 @@ def open_locked(
     operation on the record, which a look before could not see yet) go through the transaction and roll it back.
     """
     job, proposal, operation = at.job, at.proposal, at.operation
-    if (waits := _waits(claim, job, operation, now)) is not None:
+    waits_for = what_it_waits_for(job, operation)
+    if (waits := _waits(claim, job, operation, waits_for, now)) is not None:
         return waits
     permit = permit_of(operation)
     if permit == "approval" and looked is UNSEEN and is_looked_at(job):
         # It was unknown when it was taken up, and has been settled as not applied since: the approval permits it now.
         return NotOpened("the workflow has to look at it first", now)
-    checks = checks_before(job, proposal, operation, permit=permit, looked=looked, now=now)
+    checks = checks_before(
+        job, proposal, operation, permit=permit, waits_for=waits_for, looked=looked, now=now
+    )
     failure = first_failure(checks)
     if failure is not None:
         turn_down(job, proposal, operation, checks, failure, now)
@@ -132,9 +135,12 @@ def open_locked(
     return _open(claim, job, proposal, operation, checks, permit=permit, began=began, now=now)
 
 
-def _waits(claim: Claim, job: Job, operation: Operation, now: datetime) -> NotOpened | None:
+def _waits(
+    claim: Claim, job: Job, operation: Operation, waits_for: list[CheckResult], now: datetime
+) -> NotOpened | None:
     """What stands in the way without any fault: nothing is journalled, somebody will ring or the time comes."""
-    if not _claim_is_held(claim):
+    held, record_is_busy = _look(claim, operation)
+    if not held:
         return NotOpened("the claim is another's")
     if job.state not in (JobState.READY_TO_COMMIT, JobState.SUBMITTED):
         return NotOpened(f"the job is {job.state}")
@@ -142,11 +148,11 @@ def _waits(claim: Claim, job: Job, operation: Operation, now: datetime) -> NotOp
         return NotOpened(f"the operation is {operation.state}")
     if job.held_at is not None:
         return NotOpened("the job is held", now + timedelta(seconds=1))
-    stopped = next((check for check in what_it_waits_for(job, operation) if not check.ok), None)
+    stopped = next((check for check in waits_for if not check.ok), None)
     if stopped is not None:
         # Whoever cancels rings; of the others a resumed receiver does, and a restored organisation does not.
         return NotOpened(stopped.sentence, None if stopped.name == "Cancel" else now + PAUSE_LOOK)
-    if _record_is_busy(operation):
+    if record_is_busy:
         return busy(now)
     return None
 
@@ -220,23 +226,28 @@ def _journal_opening(claim: Claim, job: Job, operation: Operation, submission: S
         journal.record(job=job, event=event, actor=actor, evidence=evidence)
 
 
-def _record_is_busy(operation: Operation) -> bool:
-    in_the_way = _IN_THE_WAY.all(operation.receiver_id, operation.account, operation.record)
-    return any(other != operation.pk for (other,) in in_the_way)
+def _look(claim: Claim, operation: Operation) -> tuple[bool, bool]:
+    """Whether the claim is still held, and whether another operation on the record is in flight or unknown."""
+    asked = {
+        "item": claim.item_id,
+        "claim": claim.claim_no,
+        "worker": claim.worker_id,
+        "running": ItemState.RUNNING.number,
+        "operation": operation.pk,
+        "receiver": operation.receiver_id,
+        "account": operation.account,
+        "record": operation.record,
+    }
+    held, busy = execute(_LOOK, asked).fetchone()
+    return held, busy
 
 
-def _claim_is_held(claim: Claim) -> bool:
-    held = execute(
-        "SELECT 1 FROM workflows_workitem w JOIN workflows_worker k ON k.id = w.worker_id"
-        " WHERE w.id = %s AND w.claim_no = %s AND w.worker_id = %s AND w.state = %s"
-        " AND k.ended_at IS NULL AND k.lease_until > clock_timestamp()",
-        [claim.item_id, claim.claim_no, claim.worker_id, ItemState.RUNNING.number],
-    )
-    return held.fetchone() is not None
-
-
-_IN_THE_WAY = Values(
-    lambda receiver, account, record: Operation.objects.filter(
-        receiver=receiver, account=account, record=record, state__in=IN_DOUBT_OR_FLIGHT
-    ).values_list("pk")
-)
+_LOOK = f"""
+SELECT EXISTS (
+    SELECT FROM workflows_workitem w JOIN workflows_worker k ON k.id = w.worker_id
+    WHERE w.id = %(item)s AND w.claim_no = %(claim)s AND w.worker_id = %(worker)s AND w.state = %(running)s
+      AND k.ended_at IS NULL AND k.lease_until > clock_timestamp()),
+  EXISTS (
+    SELECT FROM dispatch_operation WHERE receiver_id = %(receiver)s AND account = %(account)s
+      AND record = %(record)s AND state IN ({", ".join(f"'{state}'" for state in IN_DOUBT_OR_FLIGHT)}) AND id <> %(operation)s)
+"""  # noqa: S608 - our own names; written out, since the index is about these two states

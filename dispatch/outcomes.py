@@ -111,11 +111,11 @@ def settle(
         ended = {"receipt_id": receipt, "fate_note": note}
         move(operation, state, now, next_step="", next_step_at=None, **ended, **marks)
     _tell(job, operation, reading, actor)
-    if state is S.CONFIRMED:
-        ring_next(job, operation)
     if state is S.REFUSED:
         _stop_dependents(job, operation, now)
     derive_job(job, actor, now)
+    if state is S.CONFIRMED:
+        ring_next(job, operation)
 
 
 def counting(operation: Operation, every: Sequence[Submission] | None = None) -> list[Submission]:

@@ -24,13 +24,21 @@ S = OperationState
 
 
 def checks_before(
-    job: Job, proposal: Proposal, operation: Operation, *, permit: str, looked: Looked, now: datetime
+    job: Job,
+    proposal: Proposal,
+    operation: Operation,
+    *,
+    permit: str,
+    waits_for: list[CheckResult],
+    looked: Looked,
+    now: datetime,
 ) -> list[CheckResult]:
     """Every check before a send, in the order of the screen. Reads; the caller holds job, proposal and operation.
 
-    The resubmission of an unknown operation asks for its bytes, its window, hard policy and no cancel, and no more.
+    `waits_for`: what `what_it_waits_for` has just found. The resubmission of an unknown operation asks for its bytes,
+    its window, hard policy and no cancel, and no more.
     """
-    checks = [*own_checks(proposal, operation, permit=permit, now=now), *what_it_waits_for(job, operation)]
+    checks = [*own_checks(proposal, operation, permit=permit, now=now), *waits_for]
     if permit != "approval":
         return [*checks, recipient_is_open(proposal)]
     # The first send looks at all bytes that were approved, each later one at its own.

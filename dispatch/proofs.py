@@ -50,8 +50,8 @@ def take_as_applied(*, job: Job, operation: Operation, receipt_id: str, actor: A
         _contradicted(job, operation, "applied", actor)
         return
     move(operation, S.CONFIRMED, now, next_step="", next_step_at=None, receipt_id=receipt_id[:200])
-    ring_next(job, operation)
     derive_job(job, actor, now)
+    ring_next(job, operation)
 
 
 def take_as_differing(
@@ -69,10 +69,12 @@ def take_as_differing(
 
 
 def ring_next(job: Job, after: Operation) -> None:
-    """Have the operation that waited for this one looked at. The caller holds the job's lock.
+    """Have the operation that waited for this one looked at. The caller holds the job's lock, and has derived the job.
 
     That is the first one that is not confirmed: those behind it wait for it in turn. An independent one waits for none.
     """
+    if job.state in ENDED:
+        return
     waiting = _LEFT.first(job.pk)
     if waiting is None or waiting.ordinal < after.ordinal or waiting.proposed.independent:
         return

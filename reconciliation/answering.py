@@ -8,7 +8,7 @@ from __future__ import annotations
 from access.roles import Actor, ActorKind
 from access.statements import Select
 from dispatch.actions.prepare import ring_open
-from reconciliation.casework import BY_EVIDENCE, WENT_ON, close_open
+from reconciliation.casework import BY_EVIDENCE, WENT_ON, close_open, has_cases
 from reconciliation.kinds import KINDS
 from reconciliation.models import Case, CaseKind
 from reconciliation.reviewing import review
@@ -120,9 +120,10 @@ def released(happened: Happened) -> None:
 
 def proposed_again(happened: Happened) -> None:
     """A new proposal is frozen: whatever stood in its way is answered, by whoever asked for it."""
-    close_open(
-        job=happened.job, kinds=_ASKED_AGAIN, resolution=WENT_ON, actor=_asker(happened), now=happened.at
-    )
+    if has_cases(happened.job):
+        close_open(
+            job=happened.job, kinds=_ASKED_AGAIN, resolution=WENT_ON, actor=_asker(happened), now=happened.at
+        )
 
 
 def approved(happened: Happened) -> None:

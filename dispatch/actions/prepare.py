@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 
 from access.statements import Select, Values, insert
 from approvals.models import Closing, Proposal, ProposedOperation
@@ -25,10 +25,7 @@ from workflows.models import Job
 def prepare_operations(happened: Happened) -> None:
     """READY_TO_COMMIT: make the proposal's operations, once, and ring for each that may go. The job is locked."""
     job = happened.job
-    proposal = _proposal(job)
-    if proposal is None:
-        return
-    _make(job, _LEFT.all(proposal.pk), happened.at)
+    _make(job, _LEFT.all(job.pk), happened.at)
     ring_open(job)
 
 
@@ -57,12 +54,9 @@ def ring_open(job: Job) -> None:
         machines.ring_all(job=job, machine=MACHINE, keys=theirs, at=at, limit=f"receiver-{receiver}")
 
 
-def _proposal(job: Job) -> Proposal | None:
-    last = _LATEST.first(job.pk)
-    return last if last is not None and last.closing in ("", Closing.SENT) else None
-
-
 def _make(job: Job, proposed: Sequence[ProposedOperation], now: datetime) -> None:
+    if not proposed:
+        return
     named = list({p.receiver for p in proposed})
     contracts = {(c.receiver.name, c.version): c for c in _CONTRACTS.all(named)}
     for p in proposed:
@@ -89,9 +83,13 @@ def _withdraw(job: Job, now: datetime) -> None:
             move(operation, OperationState.WITHDRAWN, now, next_step="", next_step_at=None)
 
 
-def _left(proposal: Any) -> QuerySet[ProposedOperation]:
-    made = Operation.objects.filter(proposed__proposal=proposal).values("proposed_id")
-    left = ProposedOperation.objects.filter(proposal=proposal).exclude(pk__in=made)
+def _left(job: Any) -> QuerySet[ProposedOperation]:
+    """What the job's latest proposal asks for and is not made yet, unless that proposal was closed unsent."""
+    latest = Proposal.objects.filter(job=job).order_by("-number").values("pk")[:1]
+    made = Operation.objects.filter(job=job).values("proposed_id")
+    left = ProposedOperation.objects.filter(
+        proposal=Subquery(latest), proposal__closing__in=("", Closing.SENT)
+    ).exclude(pk__in=made)
     return left.defer("body", "headers").order_by("ordinal")
 
 
@@ -102,7 +100,6 @@ def _due(job: Any) -> QuerySet[Operation, tuple[Any, ...]]:
 
 _LEFT = Select(_left)
 _DUE = Values(_due)
-_LATEST = Select(lambda job: Proposal.objects.filter(job=job).order_by("-number")[:1])
 _CONTRACTS = Select(
     lambda names: ReceiverContract.objects.filter(receiver__name__among=names).select_related("receiver")
 )

@@ -188,7 +188,13 @@ def sends(case: Before) -> tuple[bool, list[str]]:
         at = lock_all(job.pk, one.pk)
         permit = permits.permit_of(at.operation)
         checks = permits.checks_before(
-            at.job, at.proposal, at.operation, permit=permit, looked=case.looked, now=timezone.now()
+            at.job,
+            at.proposal,
+            at.operation,
+            permit=permit,
+            waits_for=permits.what_it_waits_for(at.job, at.operation),
+            looked=case.looked,
+            now=timezone.now(),
         )
     with pytest.MonkeyPatch.context() as patch:
         for place, name, instead in case.more:
@@ -220,7 +226,13 @@ def test_every_check_that_is_made_before_a_send_has_a_story_here() -> None:
             at = lock_all(of.pk, Operation.objects.get(job=of).pk)
             permit = permits.permit_of(at.operation)
             checks = permits.checks_before(
-                at.job, at.proposal, at.operation, permit=permit, looked=UNSEEN, now=timezone.now()
+                at.job,
+                at.proposal,
+                at.operation,
+                permit=permit,
+                waits_for=permits.what_it_waits_for(at.job, at.operation),
+                looked=UNSEEN,
+                now=timezone.now(),
             )
         assert first_failure(checks) is None
         assert all(check.sentence.endswith(".") for check in checks)
