@@ -42,6 +42,8 @@ from workflows.models import Job
 from workflows.states import ItemState, JobState
 
 RECORD_BUSY = timedelta(seconds=15)
+_IN_FLIGHT = "one_operation_in_flight_a_record"
+"""The index that refuses a second operation on a record. Any other refusal is a fault, which waiting does not mend."""
 PAUSE_LOOK = timedelta(seconds=60)
 """For a ring that a crash swallowed, and for an organisation that is restored: nothing rings for all its jobs."""
 S = OperationState
@@ -165,8 +167,10 @@ def _open(
     again = operation.state != S.PREPARED
     try:
         move(operation, S.SUBMITTED, now, next_step="", next_step_at=None, lookups=0, ordered_by="")
-    except IntegrityError as taken:
-        raise RecordBusy from taken
+    except IntegrityError as refused:
+        if _IN_FLIGHT not in str(refused):
+            raise
+        raise RecordBusy from refused
     window, (opened_at, last) = contract.timeouts.send_window, locks.clock_and_last_submission(operation)
     submission = insert(
         Submission(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from django.db import IntegrityError
 from django.utils import timezone
 
 from access.tenancy import acting, reading
@@ -196,6 +197,24 @@ def test_two_proposals_for_one_record_do_not_race() -> None:
         d.run(second, steps=2)
         assert states(d, second) == ("READY_TO_COMMIT", ["PREPARED"])
         assert len(erp.received) == 1
+
+
+def test_what_the_database_refuses_for_another_reason_is_not_taken_for_a_busy_record() -> None:
+    """Another operation has its key by now, so it would wait every 15 s for ever: it fails instead, and is reported."""
+    d = Dispatching.make(URL, a_contract())
+    job, later = d.ready("V-1"), d.ready("V-2")
+    first = d.operation(job)
+    as_owner(
+        "dispatch_operation",
+        "state = 'NOT_APPLIED', next_step = 'resubmit', settled_at = now() WHERE id = %s",
+        [first.pk],
+    )
+    as_owner(
+        "dispatch_operation", "operation_key = %s WHERE id = %s", [first.operation_key, d.operation(later).pk]
+    )
+    with pytest.raises(IntegrityError, match="one_operation_a_key"):
+        d.step(first)
+    assert d.submissions(job) == []
 
 
 def test_a_cancel_and_a_send_in_the_same_instant_never_leave_cancelled_and_sent() -> None:
