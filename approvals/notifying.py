@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 
+from access.statements import Values
 from approvals.models import Proposal
 from approvals.rules import Facts
 from approvals.wording import until
@@ -104,8 +107,8 @@ def _notice(happened: Happened, proposal: Proposal, title: str) -> Notice:
 
 def _since(job: Job) -> int:
     """The journal's number of the entry since which the job awaits its approval."""
-    asked = JournalEntry.objects.filter(job=job, to_state=JobState.AWAITING_APPROVAL).order_by("-sequence")
-    return asked.values_list("sequence", flat=True)[:1].get()
+    ((sequence,),) = _ASKED.all(job.pk)
+    return int(sequence)
 
 
 def _level(facts: Facts) -> str:
@@ -125,3 +128,11 @@ def _about(job: Job, proposal: Proposal, event: str, sequence: int | str, title:
         page_args=(proposal.pk,),
         subject={"job": job.pk, "proposal": proposal.pk},
     )
+
+
+def _entries(job: Any) -> QuerySet[JournalEntry, tuple[Any, ...]]:
+    rows = JournalEntry.objects.filter(job=job, to_state=JobState.AWAITING_APPROVAL.value)
+    return rows.order_by("-sequence").values_list("sequence")[:1]
+
+
+_ASKED = Values(_entries)
