@@ -18,7 +18,8 @@ GONE = "It answered 410: nobody is there any more."
 def record(*, claim: Claim, outcome: Outcome, began: datetime, now: datetime) -> TryOutcome:
     """Write a try and what it changes; what it counted as. Locks message → endpoint.
 
-    A claim that is no longer ours is recorded as stale and changes nothing else.
+    A claim that is no longer ours is recorded as stale and changes nothing else. So is one that was recorded already:
+    its try stands, and no other is written.
     """
     with acting(claim.tenant_id):
         message = lock_message(claim.message_id)
@@ -76,7 +77,8 @@ def _judge_endpoint(endpoint_id: int, claim: Claim, outcome: Outcome, now: datet
 
 
 def _keep_try(claim: Claim, outcome: TryOutcome, said: str, began: datetime, now: datetime) -> TryOutcome:
-    Try.objects.create(
+    # A commit whose answer was lost has written it: then the first one stands.
+    one = Try(
         tenant_id=claim.tenant_id,
         message_id=claim.message_id,
         claim_no=claim.number,
@@ -86,4 +88,5 @@ def _keep_try(claim: Claim, outcome: TryOutcome, said: str, began: datetime, now
         started_at=began,
         ended_at=now,
     )
+    Try.objects.bulk_create([one], ignore_conflicts=True)
     return outcome

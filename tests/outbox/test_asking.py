@@ -13,6 +13,7 @@ from approvals.actions.withdraw import withdraw_approval
 from approvals.models import Proposal
 from tests.approvals.test_authority import group, lend
 from tests.approvals.test_looking import away, walk
+from tests.approvals.test_schedule import ago, run
 from tests.approvals.world import World
 from tests.outbox.telling import messages
 from tests.support import make_person
@@ -96,3 +97,15 @@ def test_a_level_that_todays_policy_adds_is_asked_when_those_before_it_are_signe
     world.policy(levels=[{}, {"group": "controllers"}])
     world.decide(proposal, world.second)
     assert told.news() == [cara.pk]
+
+
+def test_whom_it_is_escalated_to_is_not_asked_as_well(world: World) -> None:
+    """Nobody is in the group, so nobody was asked; the escalation lets one sign, and says so."""
+    group(world, "controllers")
+    step = {"after_minutes": 30, "person": world.second.username, "may_decide": True}
+    world.policy(levels=[{"group": "controllers"}], escalation=[step])
+    proposal = world.proposed(now=ago(31))
+    run(world, proposal)
+    assert world.events(proposal)[-1] == "approver.found"
+    told = Told(world)
+    assert (told.news("approval.asked"), Told(world).news("approval.escalated")) == ([], [world.second.pk])

@@ -11,13 +11,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from access.models import Tenant
+from outbox.dispatcher.claiming import Lane, claim
+from outbox.dispatcher.outcomes import Delivered
+from outbox.dispatcher.recording import record
 from outbox.models import Endpoint
 from tests.outbox.conftest import Started
 from tests.outbox.receiving import SECRET, Listener
 from tests.outbox.telling import make_due, messages, tell, tries, until_settled
 from tests.support import eventually
+from workflows.engine.connections import connect
 
 pytestmark = pytest.mark.processes
 
@@ -75,3 +80,17 @@ def test_a_late_answer_of_a_lost_lease_changes_nothing_and_is_kept(
     assert sorted(found) == [("delivered", "answered 204"), ("stale", "answered 204")]
     assert messages(tenant)[0].delivered_at == message.delivered_at
     assert len(listener.got) == 2
+
+
+def test_a_record_whose_commit_was_lost_from_sight_is_made_again_without_harm(
+    tenant: Tenant, endpoint: Endpoint
+) -> None:
+    """The database commits and the link breaks before it says so: the dispatcher records the same try once more."""
+    tell(tenant)
+    with connect("test") as engine:
+        (taken,) = claim(engine, Lane.PROMPT, 1, "d1")
+    now = timezone.now()
+    for _ in range(2):
+        record(claim=taken, outcome=Delivered("answered 204"), began=now, now=now)
+    assert tries(tenant) == [("delivered", "answered 204")]
+    assert messages(tenant)[0].delivered_at == now
