@@ -6,7 +6,7 @@ import threading
 
 from pydantic import BaseModel
 
-from workflows.authoring import Ctx, OperationDraft, ProposalDraft, SourceRecord, Workflow
+from workflows.authoring import Ctx, OperationDraft, Permanent, ProposalDraft, SourceRecord, Workflow
 
 RECORD = {"version": 41}
 """What somebody else changes meanwhile."""
@@ -39,8 +39,10 @@ def read(ctx: Ctx, ask: Ask) -> Record:
     return Record(version=RECORD["version"], parts=ask.parts)
 
 
-@rereading.step(each=read.parts)
+@rereading.step(each=read.parts, skippable=True)
 def look(ctx: Ctx, part: str) -> Seen:
+    if part == "bad":
+        raise Permanent("cannot look at it")
     if part == "gate":
         INSIDE.release()
         GATE.wait(20)

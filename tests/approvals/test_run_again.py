@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ from tests.support import eventually, forget_workflows, install, make_person
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
 from workflows.actions.run_again import CannotRunAgain, NoSuchStep, RanAgain, run_steps_again
+from workflows.actions.skip import skip_item
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
 from workflows.models import Attempt, Job, JournalEntry, Stage, WorkItem
@@ -368,3 +370,43 @@ def test_it_is_asked_on_the_job_the_slip_and_the_case_and_works_without_a_script
     assert address not in shown
     stranger = make_person(world.tenant, Role.SUBMITTER)
     assert "Only an operator of this organisation may do this." in text(as_person(stranger).get(address))
+
+
+def test_the_slip_names_what_people_did_to_the_run_that_it_came_of(
+    world: World, start: Callable[..., Engine]
+) -> None:
+    """What somebody did to a step before it was run again is history; what was done to one that stays still counts."""
+    start()
+    job = submitted(world, "a", "bad")
+    leave_out(world, job)
+    assert hands_of(proposal_of(world, job, 1)) == [("look", "left out")]
+    sent_back(world, job)
+    again(world, job, first="look")
+    leave_out(world, job)
+    run = ("look", "run again from here on")
+    assert hands_of(proposal_of(world, job, 2)) == [("look", "left out"), run]
+    sent_back(world, job, 2)
+    again(world, job, first="propose", seen=1)
+    assert hands_of(proposal_of(world, job, 3)) == [
+        ("propose", "run again from here on"), ("look", "left out"), run,
+    ]  # fmt: skip
+
+
+def leave_out(world: World, job: Job) -> None:
+    """The part that cannot be looked at, once that is known."""
+
+    def stopped() -> WorkItem | None:
+        with reading(world.tenant.pk):
+            return WorkItem.objects.filter(job=job, stage__name="look", reported_at__isnull=False).first()
+
+    item = eventually(stopped, what="the part that stopped")
+    skip_item(
+        tenant_id=world.tenant.pk, item_id=item.pk, person_id=world.operator.pk, reason="It is bad.",
+        now=timezone.now(),
+    )  # fmt: skip
+
+
+def hands_of(proposal: Proposal) -> list[tuple[str, str]]:
+    hands = json.loads(proposal.document)["hands"]
+    assert hands["count"] == len(hands["latest"])
+    return [(hand["step"], hand["what"]) for hand in hands["latest"]]
