@@ -22,6 +22,7 @@ from approvals.actions.notify import notify
 from approvals.actions.remind import NothingToRemindOf, NotYourJob, RemindedLately, RemindedNow, remind
 from approvals.actions.withdraw import withdraw_approval
 from approvals.models import Decision, Escalated, Moment, Proposal, Reminded
+from approvals.objections import NotYourLevel
 from approvals.slips import slip
 from outbox.models import Message
 from tests.approvals.test_authority import group, lend
@@ -157,6 +158,17 @@ def test_an_escalation_is_recorded_as_what_it_is_and_lets_its_people_sign(world:
     assert len(told(world, proposal)) == 2
     assert times(world, proposal, chief)[1] == f"Escalated to {chief.username}, who may sign since"
     assert world.decide(proposal, chief).job_state == JobState.READY_TO_COMMIT
+
+
+def test_whoever_is_only_told_of_it_may_sign_no_more_than_before(world: World) -> None:
+    group(world, "controllers", world.manager)
+    steps = [{"after_minutes": 10, "person": world.second.username}]
+    world.policy(levels=[{"group": "controllers"}], escalation=steps)
+    proposal = world.proposed(now=ago(11))
+    assert run(world, proposal) == Done()
+    assert told(world, proposal) == ["approval.escalated"]
+    with pytest.raises(NotYourLevel):
+        world.decide(proposal, world.second)
 
 
 def test_the_frozen_schedule_holds_whatever_is_written_later(world: World) -> None:

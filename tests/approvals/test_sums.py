@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -14,7 +15,9 @@ from access.roles import Role
 from access.tenancy import reading
 from approvals.models import Proposal, Reservation
 from approvals.objections import OverSum
-from tests.approvals.test_authority import blocked, failing
+from approvals.ruleset import RuleSet
+from approvals.sums import Held, Taken, over_sums
+from tests.approvals.test_authority import blocked, failing, group, lend
 from tests.approvals.world import World, draft, make_person
 
 DAY = timedelta(days=1)
@@ -77,6 +80,15 @@ def test_whoever_signed_first_counts_when_the_last_signature_completes_it(world:
     assert failing(world, proposals[0]) == []
 
 
+def test_an_approvers_sum_counts_what_was_signed_with_the_authority_that_they_lent(world: World) -> None:
+    group(world, "controllers", world.manager)
+    world.policy(levels=[{"group": "controllers"}], sums=room_for_one(per="approver"))
+    lend(world, world.manager, world.second)
+    world.decide(world.proposed(), world.second)
+    with pytest.raises(OverSum):
+        world.decide(world.proposed(), world.manager)
+
+
 @pytest.mark.parametrize("spelt", ["fennmark  CASTINGS", "Ｆennmark Cast\u200bings"])
 def test_another_spelling_of_a_recipient_is_no_other_recipient(world: World, spelt: str) -> None:
     world.policy(sums=room_for_one(per="recipient"))
@@ -89,3 +101,19 @@ def test_another_spelling_of_a_recipient_is_no_other_recipient(world: World, spe
             "Fennmark Castings",
             "Somebody else",
         ]
+
+
+def test_of_one_currency_the_largest_counts_and_without_a_rate_nothing_is_added() -> None:
+    """An amount and the sum of its operations are not two; a negative one counts as what it moves."""
+    rules, today = RuleSet.model_validate({"sums": room_for_one()}), date(2030, 3, 28)
+    held = Held(today, "", 7, Decimal(1), "USD")
+
+    def over(*amounts: tuple[str, str], beside: tuple[Held, ...] = ()) -> str:
+        found = over_sums([(Decimal(a), c) for a, c in amounts], [rules], Taken(today, beside), recipient="")
+        return "" if found is None else str(found)
+
+    assert over(("5000.00", "EUR"), ("0.00", "EUR")) == ""
+    for first, last in (("-5000.01", "1.00"), ("1.00", "-5000.01")):
+        assert "would be 5,000.01 EUR" in over((first, "EUR"), (last, "EUR"))
+    assert "names no rate for USD" in over(("1.00", "USD"))
+    assert "names no rate for USD" in over(("1.00", "EUR"), beside=(held,))
