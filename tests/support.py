@@ -1,19 +1,25 @@
-"""Small makers that tests share: tenants, people, and waiting for a condition by looking."""
+"""What tests share: makers of tenants and people, an engine, calls at once, and waiting by looking."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from threading import Barrier
 from typing import Any, TypeVar
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.db import connections
 
 from access.models import Membership, Person, Tenant
+from access.refusals import Refused
 from access.roles import Role
 from access.tenancy import acting
 from workflows import registry
+from workflows.engine.engine import Engine
 
 T = TypeVar("T")
 PATIENCE = 4
@@ -74,3 +80,33 @@ def eventually(look: Callable[[], T], *, seconds: float = 20.0, what: str = "") 
         if time.monotonic() > deadline:
             raise AssertionError(f"not seen within {PATIENCE * seconds:g} s: {what or look}")
         time.sleep(0.02)
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Run calls in threads with connections of their own, released together; what each returned or refused."""
+    barrier = Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        try:
+            connections["default"].ensure_connection()
+            barrier.wait(10)
+            return call()
+        except Refused as refused:
+            return refused
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+@contextmanager
+def running_engine(slots: int) -> Iterator[Engine]:
+    """An engine with this many slots in this process, stopped and signed off at the end."""
+    engine = Engine(slots=slots, lease_seconds=20)
+    engine.start_threads()
+    try:
+        yield engine
+    finally:
+        engine.request_stop()
+        engine.join()

@@ -26,7 +26,8 @@ from approvals.models import Proposal, Reservation
 from tests.approvals.test_expiry_and_returns import run_expiry
 from tests.approvals.test_looking import due, open_case, walk
 from tests.approvals.test_schedule import run as notice
-from tests.approvals.world import World, at_once, long_ago, make_person
+from tests.approvals.world import World, long_ago, make_person
+from tests.support import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RULES: dict[str, Any] = {

@@ -18,7 +18,8 @@ from approvals.models import Proposal, Reservation
 from tests.approvals.doors import DOORS, decided, knock, refusals
 from tests.approvals.pages import as_person, at, text
 from tests.approvals.test_authority import group, lend
-from tests.approvals.world import World, at_once, draft, make_person
+from tests.approvals.world import World, draft, make_person
+from tests.support import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.parametrize("door", DOORS)]
 

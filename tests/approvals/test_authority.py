@@ -19,8 +19,8 @@ from approvals.facts import facts_of
 from approvals.models import Decision, Proposal, Reservation
 from approvals.objections import FourEyes, NotYourLevel, OverLimit, OverSum, Twice
 from approvals.standing import checks_of
-from tests.approvals.world import World, at_once, draft
-from tests.support import make_person
+from tests.approvals.world import World, draft
+from tests.support import at_once, make_person
 from tests.support import make_person as make_person_with_password
 from workflows.states import JobState
 

@@ -15,9 +15,9 @@ from approvals.blocking import block_of, key_of
 from approvals.models import RecipientBlock
 from approvals.objections import RecipientBlocked
 from approvals.reasons import ReasonMissing
-from tests.approvals.world import World, at_once
+from tests.approvals.world import World
 from tests.reconciliation.pages import as_person
-from tests.support import make_person
+from tests.support import at_once, make_person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

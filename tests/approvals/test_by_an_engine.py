@@ -13,7 +13,7 @@ from access.tenancy import acting
 from approvals.models import Proposal
 from tests.approvals.test_looking import away, open_case
 from tests.approvals.world import World
-from tests.support import eventually
+from tests.support import eventually, running_engine
 from workflows.engine.engine import Engine
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
@@ -21,11 +21,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 
 @pytest.fixture
 def engine(world: World) -> Iterator[Engine]:
-    running = Engine(slots=2, lease_seconds=20)
-    running.start_threads()
-    yield running
-    running.request_stop()
-    running.join()
+    with running_engine(2) as running:
+        yield running
 
 
 def sees(world: World, proposal: Proposal, event: str) -> None:

@@ -12,8 +12,8 @@ from access.tenancy import reading
 from approvals.actions.asked import DecisionResult, ProposalClosed
 from approvals.actions.withdraw import TooLateToWithdraw, withdraw_proposal
 from approvals.models import Decision
-from tests.approvals.world import World, at_once
-from tests.support import make_person
+from tests.approvals.world import World
+from tests.support import at_once, make_person
 from workflows.actions.cancel import CancelResult, cancel_job
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -40,8 +40,8 @@ from tests.approvals.pages import HOSTILE, as_person, text
 from tests.approvals.test_arrangement_pages import run
 from tests.approvals.test_authority import group
 from tests.approvals.test_looking import open_case, walk
-from tests.approvals.world import World, at_once, make_person
-from tests.support import install
+from tests.approvals.world import World, make_person
+from tests.support import at_once, install
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -24,8 +24,8 @@ from approvals.actions.withdraw import (
     withdraw_proposal,
 )
 from approvals.models import Decision, DecisionVoid, Proposal, ProposedOperation
-from tests.approvals.world import World, at_once, long_ago
-from tests.support import make_person
+from tests.approvals.world import World, long_ago
+from tests.support import at_once, make_person
 from workflows import machines
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job

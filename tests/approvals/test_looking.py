@@ -25,8 +25,8 @@ from approvals.locks import lock_job_and_proposal
 from approvals.models import LookAgain, Proposal
 from reconciliation.models import Case, CaseKind
 from tests.approvals.test_authority import group, lend
-from tests.approvals.world import World, at_once, draft, make_person
-from tests.support import eventually
+from tests.approvals.world import World, draft, make_person
+from tests.support import at_once, eventually
 from workflows.locks import lock_job
 from workflows.states import JobState
 

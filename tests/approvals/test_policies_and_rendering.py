@@ -17,8 +17,8 @@ from approvals.models import Policy
 from approvals.policies import BadPolicy, PolicyWrittenMeanwhile, write_policy
 from approvals.rendering import CannotRender, FrozenRequest
 from approvals.ruleset import RuleSet
-from tests.approvals.world import World, at_once, operation, render
-from tests.support import make_person
+from tests.approvals.world import World, operation, render
+from tests.support import at_once, make_person
 from workflows.authoring import OperationDraft
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,8 @@ from access.owner import as_owner
 from access.tenancy import acting, reading
 from approvals.models import Decision, Policy, Proposal, ProposedOperation
 from tests.approvals.test_authority import lend
-from tests.approvals.world import World, at_once, long_ago
+from tests.approvals.world import World, long_ago
+from tests.support import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

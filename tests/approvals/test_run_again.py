@@ -24,9 +24,9 @@ from approvals.models import Proposal
 from reconciliation.models import Case
 from tests.approvals import rereading
 from tests.approvals.pages import HTMX, as_person, text
-from tests.approvals.world import World, at_once
+from tests.approvals.world import World
 from tests.dispatch.world import as_owner
-from tests.support import eventually, forget_workflows, install, make_person
+from tests.support import at_once, eventually, forget_workflows, install, make_person
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
 from workflows.actions.run_again import CannotRunAgain, NoSuchStep, RanAgain, run_steps_again

@@ -27,7 +27,8 @@ from approvals.slips import slip
 from outbox.models import Message
 from tests.approvals.test_authority import group, lend
 from tests.approvals.test_looking import away
-from tests.approvals.world import World, at_once, make_person
+from tests.approvals.world import World, make_person
+from tests.support import at_once
 from workflows import machines
 from workflows.actions.hold import hold_job
 from workflows.machines import Claim, Done, Wait

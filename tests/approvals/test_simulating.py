@@ -20,8 +20,8 @@ from approvals.policies import PolicyWrittenMeanwhile, read_rules, write_policy
 from approvals.rules import Way
 from approvals.simulating import Answer, Question, simulate
 from tests.approvals.test_authority import absent, group, lend
-from tests.approvals.world import World, at_once
-from tests.support import make_person
+from tests.approvals.world import World
+from tests.support import at_once, make_person
 
 HOUR = timedelta(hours=1)
 

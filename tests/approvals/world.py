@@ -5,18 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from threading import Barrier
 from typing import Any
 
-from django.db import connections
 from django.utils import timezone
 
 from access.models import Membership, Person, Tenant
-from access.refusals import Refused
 from access.roles import WORKER, Actor, ActorKind, Role
 from access.tenancy import acting, reading
 from approvals import rendering
@@ -222,21 +217,3 @@ class World:
 def long_ago() -> datetime:
     """A moment at which a proposal must have been frozen to have expired by now."""
     return timezone.now() - timedelta(days=2)
-
-
-def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """Run calls in threads with connections of their own, released together; what each returned or refused."""
-    barrier = Barrier(len(calls))
-
-    def run(call: Callable[[], Any]) -> Any:
-        try:
-            connections["default"].ensure_connection()
-            barrier.wait(10)
-            return call()
-        except Refused as refused:
-            return refused
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(run, calls))

@@ -17,7 +17,7 @@ from dispatch.marker import barrier
 from dispatch.models import Operation, Receiver
 from dispatch.opening import NotOpened, Opened, open_submission
 from dispatch.wire import exchange
-from tests.approvals.world import at_once, long_ago
+from tests.approvals.world import long_ago
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import (
     Dispatching,
@@ -29,6 +29,7 @@ from tests.dispatch.world import (
     receipt,
     states,
 )
+from tests.support import at_once
 from workflows.actions.cancel import cancel_job
 from workflows.models import Job
 from workflows.states import ItemState

@@ -16,9 +16,10 @@ from dispatch.states import OperationState
 from reconciliation.kinds import KINDS, VerbName
 from reconciliation.models import Case
 from tests.approvals.test_expiry_and_returns import run_expiry
-from tests.approvals.world import at_once, long_ago
+from tests.approvals.world import long_ago
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import RECEIPT, Dispatching, a_contract, as_json
+from tests.support import at_once
 from workflows.actions.cancel import cancel_job
 from workflows.locks import lock_job
 from workflows.models import Job

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +14,13 @@ from access.tenancy import reading
 from approvals import slips
 from dispatch.models import Operation
 from examples.management import sample
-from examples.simulators.client import ErpControl, ProviderControl, start_erp
+from examples.simulators.client import ErpControl, ProviderControl
 from reconciliation.models import Case
 from tests.approvals.world import World
 from tests.dispatch.world import as_owner
+from tests.examples.erp import somebody_else_writes
 from tests.examples.test_vendor_onboarding import a_change
-from tests.support import eventually
+from tests.support import eventually, running_engine
 from workflows import verification
 from workflows.actions.run_again import CannotRunAgain, run_steps_again
 from workflows.actions.submit import submit_job
@@ -32,13 +30,6 @@ from workflows.replaying import comparing, rows
 from workflows.replaying.folding import fold
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
-
-
-@pytest.fixture
-def erp(tmp_path: Path, settings: Any) -> Iterator[ErpControl]:
-    with start_erp(database=tmp_path / "erp.sqlite3") as running:
-        settings.COUNTERFOIL_ERP_URL = running.base_url
-        yield ErpControl(running.base_url)
 
 
 @pytest.fixture
@@ -53,22 +44,8 @@ def world(erp: ErpControl, provider: ProviderControl) -> World:
 
 @pytest.fixture
 def engine(world: World) -> Iterator[Engine]:
-    running = Engine(slots=2, lease_seconds=20)
-    running.start_threads()
-    yield running
-    running.request_stop()
-    running.join()
-
-
-def somebody_else_writes(erp: ErpControl, **fields: Any) -> None:
-    request = urllib.request.Request(
-        f"{erp.base_url}/neither/vendors/V-30417",
-        data=json.dumps(fields).encode(),
-        headers={"Content-Type": "application/json"},
-        method="PUT",
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        assert answer.status == 200
+    with running_engine(2) as running:
+        yield running
 
 
 def submitted(world: World) -> Job:

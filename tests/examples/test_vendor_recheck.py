@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,19 +9,12 @@ from django.utils import timezone
 
 from examples import vendor_onboarding
 from examples.management import sample
-from examples.simulators.client import ErpControl, start_erp
+from examples.simulators.client import ErpControl
 from examples.vendor_onboarding import VendorChange, VendorRecord
 from tests.examples.test_vendor_onboarding import a_change, a_ctx, a_record, proposed
 from workflows.authoring import Ctx, Permanent, Retryable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
-
-
-@pytest.fixture
-def erp(tmp_path: Path, settings: Any) -> Iterator[ErpControl]:
-    with start_erp(database=tmp_path / "erp.sqlite3") as running:
-        settings.COUNTERFOIL_ERP_URL = running.base_url
-        yield ErpControl(running.base_url)
 
 
 @pytest.fixture

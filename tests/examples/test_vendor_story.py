@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -17,22 +13,16 @@ from dispatch.looking import UNSEEN
 from dispatch.opening import NotOpened, open_submission
 from examples import vendor_onboarding
 from examples.management import sample
-from examples.simulators.client import ErpControl, start_erp
+from examples.simulators.client import ErpControl
 from examples.vendor_onboarding import VendorChange
 from reconciliation.models import Case
 from tests.approvals.world import World
 from tests.dispatch.world import Dispatching, make_worker, states
+from tests.examples.erp import somebody_else_writes
 from tests.examples.test_vendor_onboarding import a_change, a_ctx, proposed
 from workflows.models import Job
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
-
-
-@pytest.fixture
-def erp(tmp_path: Path, settings: Any) -> Iterator[ErpControl]:
-    with start_erp(database=tmp_path / "erp.sqlite3") as running:
-        settings.COUNTERFOIL_ERP_URL = running.base_url
-        yield ErpControl(running.base_url)
 
 
 @pytest.fixture
@@ -55,17 +45,6 @@ def approved(desk: Dispatching) -> Job:
             desk.world.decide(desk.world.proposal(job), manager)
     assert desk.job_state(job) == "READY_TO_COMMIT"
     return job
-
-
-def somebody_else_writes(erp: ErpControl, **fields: Any) -> None:
-    request = urllib.request.Request(
-        f"{erp.base_url}/neither/vendors/V-30417",
-        data=json.dumps(fields).encode(),
-        headers={"Content-Type": "application/json"},
-        method="PUT",
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        assert answer.status == 200
 
 
 def failed_checks(desk: Dispatching, job: Job) -> dict[str, str]:

@@ -16,7 +16,7 @@ from access.roles import Role
 from examples.simulators.client import PostControl, Running, start_post
 from tests.outbox.conftest import make_endpoint
 from tests.outbox.telling import messages, tell, until_settled
-from tests.support import make_person
+from tests.support import make_person, running_engine
 from workflows.engine.engine import Engine
 
 pytestmark = pytest.mark.processes
@@ -39,11 +39,8 @@ def mail_server(tmp_path: Path, settings: Any) -> Iterator[Running]:
 
 @pytest.fixture
 def engine(transactional_db: None) -> Iterator[Engine]:
-    running = Engine(slots=2, lease_seconds=20)
-    running.start_threads()
-    yield running
-    running.request_stop()
-    running.join()
+    with running_engine(2) as running:
+        yield running
 
 
 def test_an_engine_delivers_what_a_transaction_told_and_the_office_shows_it(

@@ -34,10 +34,9 @@ from reconciliation.actions.working import EvidenceMissing
 from reconciliation.bulk import selecting, working
 from reconciliation.bulk.selecting import BadFilter, TooMany
 from reconciliation.models import Bulk, BulkEntry, BulkState
-from tests.approvals.world import at_once
 from tests.dispatch.world import as_engine
 from tests.reconciliation.floor import Floor
-from tests.support import eventually, install, make_person
+from tests.support import at_once, eventually, install, make_person
 from workflows import journal
 from workflows.actions.retry import grant_attempts
 from workflows.locks import lock_job

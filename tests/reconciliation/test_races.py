@@ -12,11 +12,11 @@ from reconciliation.actions.seconding import second
 from reconciliation.actions.steps import give_up, retry
 from reconciliation.actions.working import StaleCase
 from reconciliation.kinds import VerbName
-from tests.approvals.world import at_once
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.test_opening import stuck
 from tests.reconciliation.world import PATIENT, Desk, receipt
+from tests.support import at_once
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.roles import Role
-from tests.support import forget_workflows, install, make_person
+from tests.support import forget_workflows, install, make_person, running_engine
 from tests.workflows.keeping import Keep, Kept
 from workflows.actions.submit import submit_job
 from workflows.engine.engine import Engine
@@ -33,11 +33,8 @@ def fan_outs_installed(settings: Any, test_workflows: None) -> None:
 @pytest.fixture
 def engine(transactional_db: None) -> Iterator[Engine]:
     """Four slots in this process, stopped and signed off at the end."""
-    running = Engine(slots=4, lease_seconds=20)
-    running.start_threads()
-    yield running
-    running.request_stop()
-    running.join()
+    with running_engine(4) as running:
+        yield running
 
 
 @pytest.fixture

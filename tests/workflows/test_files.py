@@ -19,8 +19,7 @@ from access.models import Person, Tenant
 from access.refusals import NotPermitted
 from access.roles import Role
 from access.tenancy import acting, reading
-from tests.approvals.world import at_once
-from tests.support import eventually, make_person, make_tenant
+from tests.support import at_once, eventually, make_person, make_tenant
 from workflows.actions.keep_file import FileRefused, FileTooLarge, Kept, keep_file
 from workflows.actions.submit import submit_job
 from workflows.authoring import BadDefinition, Ctx, FileDigest, FileKind, NoSuchFile

@@ -18,7 +18,7 @@ from access.models import Person, Tenant
 from access.roles import Role
 from access.tenancy import acting, reading
 from tests.dispatch.world import as_engine
-from tests.support import eventually, make_person, make_tenant
+from tests.support import eventually, make_person, make_tenant, running_engine
 from tests.workflows import fan_outs
 from tests.workflows.test_needs import states, submit, summary
 from workflows import hooks
@@ -32,11 +32,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture
 def second_engine(transactional_db: None) -> Iterator[Engine]:
     """Another process's engine, as far as the database can tell."""
-    running = Engine(slots=4, lease_seconds=20)
-    running.start_threads()
-    yield running
-    running.request_stop()
-    running.join()
+    with running_engine(4) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,7 @@ from access.owner import as_owner
 from access.refusals import NotPermitted, Refused, Unprocessable
 from access.roles import Role
 from access.tenancy import acting, reading
-from tests.approvals.world import at_once
-from tests.support import eventually, install, make_person
+from tests.support import at_once, eventually, install, make_person
 from tests.workflows import mending
 from workflows import registry
 from workflows.actions.cancel import cancel_job
