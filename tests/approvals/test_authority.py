@@ -245,6 +245,15 @@ def test_two_seats_for_the_same_person_are_one_too_many(world: World) -> None:
     assert not blocked(world, proposal)
 
 
+def test_a_seat_that_only_a_used_authority_could_take_is_nobodys(world: World) -> None:
+    group(world, "controllers", world.manager)
+    world.policy(levels=[{"group": "controllers"}, {"group": "controllers"}])
+    lend(world, world.manager, world.second)
+    proposal = world.proposed()
+    world.decide(proposal, world.manager)
+    assert blocked(world, proposal)
+
+
 def test_what_is_approved_together_fits_into_the_sum_or_one_waits(world: World) -> None:
     world.policy(sums=[{"per": "recipient", "amount": "9000.00", "currency": "EUR"}])
     first, second = world.proposed(), world.proposed()

@@ -104,7 +104,9 @@ def test_the_narrowest_limit_holds() -> None:
         {"amount": "500.00", "currency": "EUR", "group": "controllers"},
         {"amount": "50.00", "currency": "EUR", "person": "max"},
         {"amount": "900.00", "currency": "EUR", "person": "max", "workflow": "refund"},
+        {"amount": "20.00", "currency": "EUR", "person": "max", "workflow": "advance"},
     )
+    assert over(rules, MAX, "20.01", workflow="advance"), "a lower one for a workflow comes first, too"
     assert (over(rules, MIA, "500.00"), over(rules, MIA, "500.01")) == (False, True)
     assert (over(rules, MAX, "50.00"), over(rules, MAX, "50.01")) == (False, True)
     assert (
