@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from dispatch.comparison import Difference, Unreadable, differences, read_json, receipt_of
-from dispatch.contracts import Action, Contract, Meaning
+from dispatch.contracts import Action, Contract, Meaning, at_path
 from dispatch.wire import Exchange
 
 
@@ -43,6 +43,9 @@ class Reading:
     retry_after: float | None = None
     blocked: bool = False
     receipt_id: str = ""
+    replayed: bool = False
+    """Whether the receiver says itself that an earlier send was the one that it applied."""
+
     differs: tuple[Difference, ...] = ()
 
 
@@ -88,6 +91,8 @@ def read_exchange(
         return Reading(Outcome.KEY_MISMATCH, "the receiver holds other content under this key", blocked=True)
     if any(s.matches(seen.status, content) for s in contract.in_progress_signals):
         return Reading(Outcome.IN_PROGRESS, "the receiver still works on this key", retry_after=after)
+    if any(s.matches(seen.status, content) for s in contract.duplicate_signals):
+        return _duplicate(contract, content)
     if 200 <= seen.status < 300:
         return _success(seen, action, content, unreadable, sent=sent, record=record)
     if seen.status in contract.definite_not_applied_codes:
@@ -121,6 +126,15 @@ def _without_answer(seen: Exchange) -> Reading:
     ):
         return Reading(Outcome.OUR_FAULT, f"the request is malformed{said}"[:300], blocked=True)
     return Reading(Outcome.UNKNOWN, f"{AFTER_THE_MARK.get(seen.exception, seen.exception)}{said}"[:300])
+
+
+def _duplicate(contract: Contract, content: dict[str, object]) -> Reading:
+    told = at_path(content, contract.duplicate_receipt_path) if contract.duplicate_receipt_path else None
+    receipt = str(told)[:200] if isinstance(told, str | int) and not isinstance(told, bool) else ""
+    if contract.duplicate_is_proof and receipt:
+        words = f"the receiver holds an earlier send of this key: {receipt}"
+        return Reading(Outcome.APPLIED, words[:300], receipt_id=receipt, replayed=True)
+    return Reading(Outcome.UNKNOWN, "the receiver says that it has this already", receipt_id=receipt)
 
 
 def _content(seen: Exchange) -> tuple[dict[str, object], str]:

@@ -37,6 +37,7 @@ class KeyLocation(StrEnum):
     HEADER = "header"
     BODY = "body"
     QUERY = "query"
+    URI = "uri"  # a part of the address itself
     NONE = "none"
 
 
@@ -64,6 +65,12 @@ class Action(_Frozen):
     """One kind of request: where it goes, what its answers mean and which values must come back as approved."""
 
     method: Literal["POST", "PUT", "PATCH", "DELETE"]
+    precondition: Literal["none", "if_none_match", "if_match"] = "none"
+    """The receiver refuses (412) where something is there already, or where the record has another version by now.
+
+    That refuses this send and says nothing of an earlier one, which may be the reason.
+    """
+
     path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9/_.~{}-]*$", max_length=300)]
     success: dict[str, Meaning] = Field(default_factory=lambda: {"200": Meaning.APPLIED})
     receipt_path: str = "id"
@@ -74,7 +81,7 @@ class Action(_Frozen):
 
     def fits(self, method: str, path: str) -> bool:
         """Whether a frozen request (its path without the receiver's own) is one of this action."""
-        pattern = re.escape(self.path).replace(r"\{record\}", "[^/]+")
+        pattern = re.sub(r"\\\{(record|operation_key)\\\}", "[^/]+", re.escape(self.path))
         return method == self.method and re.fullmatch(pattern, path) is not None
 
 
@@ -99,8 +106,20 @@ class Lookup(_Frozen):
     absent: tuple[Signal, ...] = (Signal(status=404),)
     authoritative: bool = False
     absence_is_proof_after: Seconds | None = None
+    lag: Seconds = 0.0
+    """How long after it was done a look-up may still not see it."""
+
     schedule: tuple[Seconds, ...] = (1, 2, 5, 15, 60)
     count_path: str = ""
+
+    @property
+    def by_key(self) -> bool:
+        """Whether it asks for our key; otherwise it asks for the record, which others may change too."""
+        return "{operation_key}" in self.path
+
+    def wait(self, number: int) -> float:
+        """How long after a send the look-up of this number (from 0) is asked: never while it could not see it."""
+        return max(self.schedule[number], self.lag)
 
     @model_validator(mode="after")
     def _says_by_what(self) -> Self:
@@ -111,6 +130,13 @@ class Lookup(_Frozen):
         if not self.schedule:
             raise ValueError("the schedule of lookups is empty; leave the lookup out instead")
         return self
+
+
+class StatementFeed(_Frozen):
+    """Where what a receiver did can be read later, apart from its answers."""
+
+    kind: Literal["csv", "api"]
+    lag: Seconds = 86_400.0
 
 
 class Contract(_Frozen):
@@ -129,10 +155,15 @@ class Contract(_Frozen):
     retention_source_url: str = ""
     mismatch_signals: tuple[Signal, ...] = ()
     in_progress_signals: tuple[Signal, ...] = ()
+    duplicate_signals: tuple[Signal, ...] = ()
+    duplicate_is_proof: bool = False
+    duplicate_receipt_path: str = ""
     caches_errors: Literal["none", "all", "2xx only"] = "none"
     replay_kind: Literal["first", "latest", "rebuilt"] = "first"
     replay_header: str = ""
     lookup: Lookup | None = None
+    cancel_by_key: Annotated[str, StringConstraints(max_length=200)] = ""
+    statement_feed: StatementFeed | None = None
     definite_not_applied_codes: frozenset[Status] = frozenset()
     in_flight_max: Seconds = 60.0
     timeouts: Timeouts = Timeouts()
@@ -145,14 +176,23 @@ class Contract(_Frozen):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
-        if (self.key_location is KeyLocation.NONE) != (not self.key_name):
-            raise ValueError("a key has a place and a name, or neither")
+        in_address = self.key_location is KeyLocation.URI
+        if (self.key_location is KeyLocation.NONE or in_address) != (not self.key_name):
+            raise ValueError("a key has a place and a name, or neither; one in the address has no name")
+        if any(("{operation_key}" in a.path) != in_address for a in self.actions.values()):
+            raise ValueError(
+                "paths of actions name {operation_key} where the key is in the address, only there"
+            )
         if self.key_location is KeyLocation.HEADER and not _HEADER.fullmatch(self.key_name):
             raise ValueError(f"{self.key_name!r} is no header's name")
         if self.deduplicates and self.key_location is KeyLocation.NONE:
             raise ValueError("a receiver that deduplicates is sent a key")
         if self.automatic_resubmissions and not (self.deduplicates or self._proves_absence):
             raise ValueError("nothing is sent again by itself where neither key nor lookup makes it safe")
+        if self.duplicate_is_proof and not (self.duplicate_signals and self.duplicate_receipt_path):
+            raise ValueError("a duplicate proves something where it is recognised and names what is there")
+        if self.duplicate_is_proof and self.key_location is KeyLocation.NONE:
+            raise ValueError("a duplicate can only prove that it is ours where a key was sent")
         if any(not re.fullmatch("2[0-9][0-9]", code) for a in self.actions.values() for code in a.success):
             raise ValueError("success codes are written as text, from 200 to 299")
         return self
@@ -179,7 +219,7 @@ class Contract(_Frozen):
         """From when a lookup that finds nothing proves that nothing was applied; None: never."""
         if self.lookup is None or self.lookup.absence_is_proof_after is None:
             return None
-        wait = self.in_flight_max + self.lookup.absence_is_proof_after
+        wait = self.in_flight_max + self.lookup.lag + self.lookup.absence_is_proof_after
         return send_deadline + timedelta(seconds=wait)
 
     def action_of(self, method: str, path: str) -> Action | None:

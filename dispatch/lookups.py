@@ -120,9 +120,8 @@ def plan_again(job: Job, operation: Operation, actor: Actor, now: datetime) -> N
 
 def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: datetime) -> bool:
     assert contract.lookup is not None
-    by_key = "{operation_key}" in contract.lookup.path
     if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE):
-        return by_key or contract.lookup.authoritative
+        return contract.lookup.by_key or contract.lookup.authoritative
     if sight.found is not Found.ABSENT:
         return False
     submissions = Submission.objects.filter(operation=operation)

@@ -148,6 +148,7 @@ def decide(
         safe_until=operation.resubmit_safe_until,
         slow=last is not None and ("in time" in last.fault or last.status == 504),
         no_more_sends=_no_more_sends(job, operation, submissions),
+        stored_error=bool(submissions) and submissions[-1].status == 500,
         retry_after=reading.retry_after if reading else None,
     )
     return recovery.decide(facts, contract)
@@ -174,7 +175,7 @@ def _prepare_again(
 def _await_confirmation(operation: Operation, marks: Mapping[str, Any], now: datetime) -> None:
     contract = Contract.model_validate(operation.contract.terms)
     if contract.lookup is not None:
-        at = now + timedelta(seconds=contract.lookup.schedule[0])
+        at = now + timedelta(seconds=contract.lookup.wait(0))
         move(operation, S.SUBMITTED, now, next_step="look up", next_step_at=at, **marks)
     elif contract.confirmation == "later":
         at = now + timedelta(seconds=contract.confirmation_within)
@@ -216,7 +217,7 @@ def _perhaps_twice(
         return reading
     header = Contract.model_validate(operation.contract.terms).replay_header.lower()
     replayed = bool(header) and seen is not None and header in {k.lower() for k in seen.headers}
-    if replayed or not any(s.outcome == Outcome.UNKNOWN for s in counting(operation)):
+    if replayed or reading.replayed or not any(s.outcome == Outcome.UNKNOWN for s in counting(operation)):
         return reading
     return replace(reading, outcome=Outcome.CONFLICTED, fault=POSSIBLE_DUPLICATE)
 

@@ -48,6 +48,13 @@ class ReceiverView:
     contract: Contract | None
     version: int
     unsettled: int
+    kept: ReceiverContract | None = None
+
+    @property
+    def source_link(self) -> str:
+        """Where its retention is written, as far as that is an address."""
+        link = self.contract.retention_source_url if self.contract is not None else ""
+        return link if link.startswith("https://") else ""
 
     @property
     def terms(self) -> list[Term]:
@@ -107,6 +114,7 @@ def receivers() -> list[ReceiverView]:
             contract=Contract.model_validate(latest[r.pk].terms) if r.pk in latest else None,
             version=latest[r.pk].version if r.pk in latest else 0,
             unsettled=counts.get(r.pk, 0),
+            kept=latest.get(r.pk),
         )
         for r in rows
     ]

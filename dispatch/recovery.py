@@ -36,6 +36,9 @@ class Facts:
     safe_until: datetime | None = None
     slow: bool = False
     no_more_sends: bool = False
+    stored_error: bool = False
+    """Whether the last send was answered 500, which some receivers keep and repeat for ever."""
+
     retry_after: float | None = None
 
 
@@ -52,11 +55,11 @@ def decide(facts: Facts, contract: Contract) -> Step:
     """The one next step. NONE means that no safe automatic step is left."""
     lookup = contract.lookup
     if lookup is not None and facts.lookups == 0:
-        return Step(NextStep.LOOK_UP, _at(facts, lookup.schedule[0]), "asks the receiver first")
+        return Step(NextStep.LOOK_UP, _at(facts, lookup.wait(0)), "asks the receiver first")
     if (at := _resubmission(facts, contract)) is not None:
         return Step(NextStep.RESUBMIT, at, "the receiver recognises the same key and bytes")
     if lookup is not None and facts.lookups < len(lookup.schedule):
-        return Step(NextStep.LOOK_UP, _at(facts, lookup.schedule[facts.lookups]), "asks the receiver again")
+        return Step(NextStep.LOOK_UP, _at(facts, lookup.wait(facts.lookups)), "asks the receiver again")
     counts_from = contract.absence_counts_from(facts.last_send_deadline)
     if counts_from is not None and (facts.last_lookup_at is None or facts.last_lookup_at < counts_from):
         return Step(NextStep.LOOK_UP, max(facts.now, counts_from), "from then on, finding nothing proves it")
@@ -69,6 +72,8 @@ def _at(facts: Facts, seconds: float) -> datetime:
 
 def _resubmission(facts: Facts, contract: Contract) -> datetime | None:
     if facts.no_more_sends or facts.safe_until is None or not contract.has_window:
+        return None
+    if facts.stored_error and contract.caches_errors == "all":
         return None
     if facts.in_progress > IN_PROGRESS_LIMIT or facts.futile > FUTILE_LIMIT:
         return None
@@ -87,6 +92,8 @@ def _why_none(facts: Facts, contract: Contract) -> str:
         return "the receiver offers neither key nor lookup"
     if facts.no_more_sends:
         return "nothing more may be sent, and the look-ups have ended"
+    if facts.stored_error and contract.caches_errors == "all":
+        return "the receiver keeps its error and would only repeat it"
     if contract.has_window and (facts.safe_until is None or facts.safe_until <= facts.now):
         return "the time in which the same key is safe has passed"
     return "the look-ups have ended and nothing more is sent by itself"

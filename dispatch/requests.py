@@ -17,6 +17,7 @@ from workflows.authoring import OperationDraft
 from workflows.authoring.values import check_decimals
 
 BODY_LIMIT = 1_000_000
+_VERSION = re.compile(r'(W/)?"[!#-~]*"|[!#-~]+')
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -48,7 +49,7 @@ def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str
         title=draft.title,
         method=action.method,
         target=_target(place, action, draft.record, contract, key),
-        headers=_headers(contract, key),
+        headers=_headers(draft, action, contract, key),
         body=body,
     )
 
@@ -82,7 +83,7 @@ def _target(place: Place, action: Action, record: str, contract: Contract, key: 
         check_url(place.base_url)
     except AddressRefused as refused:
         raise CannotRender(f'The address of "{place.name}" is refused: {refused}') from refused
-    target = place.base_url.rstrip("/") + fill(action.path, record=record)
+    target = place.base_url.rstrip("/") + fill(action.path, record=record, operation_key=key)
     if contract.key_location is KeyLocation.QUERY:
         target += "?" + urlencode({contract.key_name: key})
     if not same_place(place.base_url, target):
@@ -98,11 +99,24 @@ def _key(contract: Contract, key: str | None) -> str:
     return key
 
 
-def _headers(contract: Contract, key: str) -> dict[str, str]:
+def _headers(draft: OperationDraft, action: Action, contract: Contract, key: str) -> dict[str, str]:
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    if action.precondition == "if_none_match":
+        headers["If-None-Match"] = "*"
+    if action.precondition == "if_match":
+        headers["If-Match"] = _version(draft)
     if contract.key_location is KeyLocation.HEADER:
         headers[contract.key_name] = key
     return headers
+
+
+def _version(draft: OperationDraft) -> str:
+    version = draft.record_version
+    if not version:
+        raise CannotRender(f'"{draft.action}" changes one version of {draft.record}; the draft names none.')
+    if not _VERSION.fullmatch(version):
+        raise CannotRender(f"{version!r} cannot be sent as the version of a record.")
+    return version if version.startswith(('"', 'W/"')) else f'"{version}"'
 
 
 def _body(draft: OperationDraft, contract: Contract, key: str) -> bytes:

@@ -124,6 +124,7 @@ class Operation:
             safe_until=self.safe_until,
             slow=last is not None and ("in time" in last.fault or last.status == 504),
             no_more_sends=cancelled or _no_more_sends(submissions),
+            stored_error=last is not None and last.status == 500,
             retry_after=reading.retry_after if reading else None,
         )
         return recovery.decide(facts, self.contract)

@@ -111,8 +111,7 @@ class Receiver:
         lookup = self.contract.lookup
         assert lookup is not None, "only a contract with a look-up is asked"
         self.lookups += 1
-        by_key = "{operation_key}" in lookup.path
-        found = [e for e in self.effects if (e.key == key if by_key else e.record == record)]
+        found = [e for e in self.effects if (e.key == key if lookup.by_key else e.record == record)]
         if not found:
             return _absent(lookup)
         content = self._content(self._action_of(found[0]), found[0])

@@ -71,7 +71,7 @@ class Settling:
     def _await_confirmation(self, operation: Operation) -> None:
         contract, now = operation.contract, self._memory.now
         if contract.lookup is not None:
-            at = now + timedelta(seconds=contract.lookup.schedule[0])
+            at = now + timedelta(seconds=contract.lookup.wait(0))
             operation.move(S.SUBMITTED, NextStep.LOOK_UP, at)
         elif contract.confirmation == "later":
             operation.move(S.SUBMITTED, NextStep.NONE, now + timedelta(seconds=contract.confirmation_within))
@@ -177,6 +177,6 @@ def _proves(operation: Operation, sight: Sight, asked_at: datetime) -> bool:
     lookup = operation.contract.lookup
     assert lookup is not None, "only a contract with a look-up is asked"
     if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE):
-        return "{operation_key}" in lookup.path or lookup.authoritative
+        return lookup.by_key or lookup.authoritative
     counts_from = operation.absence_counts_from()
     return sight.found is Found.ABSENT and counts_from is not None and asked_at >= counts_from

@@ -117,7 +117,7 @@ def keep_contract(
     kept["definite_not_applied_codes"] = sorted(kept["definite_not_applied_codes"])
     versions = ReceiverContract.objects.filter(receiver=receiver)
     last = versions.order_by("-version").first()
-    if last is not None and last.terms == kept:
+    if last is not None and _says(last.terms, contract):
         return ReceiverResult(receiver.pk, last.version)
     version = (versions.aggregate(v=Max("version"))["v"] or 0) + 1
     ReceiverContract.objects.create(
@@ -128,6 +128,14 @@ def keep_contract(
     evidence = {"receiver": receiver.name, "version": version, "title": contract.title, "digest": digest}
     tenant_journal.record(event="contract.written", actor=actor, evidence=evidence)
     return ReceiverResult(receiver.pk, version)
+
+
+def _says(terms: dict[str, Any], contract: Contract) -> bool:
+    """Whether kept terms say the same: those of before a field came mean that field's default."""
+    try:
+        return Contract.model_validate(terms) == contract
+    except ValidationError:
+        return False  # kept before a rule that they break: what is written now replaces them
 
 
 def pause_receiver(

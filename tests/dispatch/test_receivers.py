@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from access.tenancy import reading
+from access.tenancy import acting, reading
 from dispatch.actions.receivers import (
     BadContract,
     BadReceiver,
@@ -17,7 +17,7 @@ from dispatch.actions.receivers import (
     write_contract,
     write_receiver,
 )
-from dispatch.models import Receiver
+from dispatch.models import Receiver, ReceiverContract
 from dispatch.queries import may_have_left
 from dispatch.waiting import why_it_waits
 from tests.dispatch.faults import FaultServer, answers
@@ -84,6 +84,25 @@ def test_a_contract_that_contradicts_itself_is_refused() -> None:
             tenant_id=d.tenant_id, receiver_id=receiver_id, terms=terms, source="", person_id=d.admin.pk,
             now=timezone.now(),
         )  # fmt: skip
+
+
+def test_terms_that_were_kept_before_a_field_came_are_no_other_version() -> None:
+    d = Dispatching.make(URL, a_contract(title="before"))
+    new = a_contract(title="new")
+    kept = {
+        k: v for k, v in new.model_dump(mode="json").items() if k not in ("statement_feed", "cancel_by_key")
+    }
+    with acting(d.tenant_id):
+        receiver = Receiver.objects.get()
+        old = ReceiverContract.objects.create(
+            tenant_id=d.tenant_id, receiver=receiver, version=9, terms=kept, reviewed_at=timezone.now()
+        )
+    for terms, version in ((new, old.version), (a_contract(title="newer"), old.version + 1)):
+        made = write_contract(
+            tenant_id=d.tenant_id, receiver_id=receiver.pk, terms=terms.model_dump(mode="json"), source="",
+            person_id=d.admin.pk, now=timezone.now(),
+        )  # fmt: skip
+        assert made.version == version
 
 
 def test_keys_fit_their_contract_and_never_look_like_numbers() -> None:

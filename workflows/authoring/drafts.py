@@ -44,6 +44,7 @@ class OperationDraft(_Frozen):
     receiver: Line
     action: Line
     record: Line
+    record_version: Annotated[str, StringConstraints(max_length=200)] = ""
     title: Line
     changes: tuple[FieldChange, ...] = ()
     body: dict[str, Any]
