@@ -29,6 +29,8 @@ from tests.dispatch.world import as_owner
 from tests.support import at_once, eventually, forget_workflows, install, make_person
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
+from workflows.actions.redrive import redrive_job
+from workflows.actions.retry import fail_job
 from workflows.actions.run_again import CannotRunAgain, NoSuchStep, RanAgain, run_steps_again
 from workflows.actions.skip import skip_item
 from workflows.actions.submit import submit_job
@@ -193,6 +195,7 @@ def test_what_is_inside_a_handler_when_its_step_is_run_again_comes_too_late(
     with reading(world.tenant.pk):
         running = WorkItem.objects.get(job=job, stage__name="look", key="1")
         assert waiting.why_it_waits(Job.objects.get(pk=job.pk)) is None, "it is the steps that it waits for"
+    folds(world, job)
     again(world, job, seen=1)
     assert rereading.INSIDE.acquire(timeout=20)
     rereading.GATE.set()
@@ -203,6 +206,12 @@ def test_what_is_inside_a_handler_when_its_step_is_run_again_comes_too_late(
         running.refresh_from_db()
         assert Stage.objects.get(pk=running.stage_id).name == "look#2"
     assert (late.outcome, running.state_name) == ("stale", "CANCELLED")
+    folds(world, job)
+    sent_back(world, job, 2)
+    who = {"tenant_id": world.tenant.pk, "job_id": job.pk, "person_id": world.operator.pk, "reason": "enough"}
+    fail_job(now=timezone.now(), **who)
+    redrive_job(attempts=1, now=timezone.now(), **who)
+    assert proposal_of(world, job, 3).title == "Version 41, looked at 2 times"
     folds(world, job)
 
 
