@@ -245,9 +245,12 @@ class Contract(_Frozen):
 
 
 def at_path(content: Any, path: str) -> Any:
-    """The value at a dotted path of parsed JSON, or None."""
+    """The value at a dotted path of parsed JSON, or None. A number is a place in a list, from 0."""
     for name in path.split("."):
-        if not isinstance(content, dict):
+        if isinstance(content, list) and name.isascii() and name.isdigit() and len(name) < 5:
+            content = content[int(name)] if int(name) < len(content) else None
+        elif isinstance(content, dict):
+            content = content.get(name)
+        else:
             return None
-        content = content.get(name)
     return content

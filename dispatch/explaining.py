@@ -58,9 +58,9 @@ def _retention(contract: Contract) -> Term:
         return Term(name, "unpublished", sentence)
     if contract.retention == PERMANENT:
         return Term(name, "always", "The same key never becomes a new request.")
-    kept = _span(float(contract.retention))
+    kept = span(float(contract.retention))
     margin = (
-        f", and counts as passed {_span(contract.retention_margin)} earlier"
+        f", and counts as passed {span(contract.retention_margin)} earlier"
         if contract.retention_margin
         else ""
     )
@@ -135,7 +135,7 @@ def _lookup(contract: Contract) -> Term:
         says = "a person or its statement" if contract.statement_feed else "a person or a statement"
         return Term("Lookup", "no", f"Nobody but {says} can say what became of a request.")
     asked = "our key" if lookup.by_key else "the record, which others may change too"
-    late = f" It may be {_span(lookup.lag)} behind, so it is not asked earlier." if lookup.lag else ""
+    late = f" It may be {span(lookup.lag)} behind, so it is not asked earlier." if lookup.lag else ""
     if lookup.authoritative:
         reads = "What it finds is so." if lookup.lag else "It reads its own writes, so what it finds is so."
         return Term("Lookup", "yes", f"Asks for {asked}. {reads}{late}")
@@ -149,7 +149,7 @@ def _absence(contract: Contract) -> Term:
         return Term("Absence proves", "no", "There is nowhere to look.")
     if lookup.absence_is_proof_after is None:
         return Term("Absence proves", "no", "Whoever looks up and finds nothing has seen nothing.")
-    wait = _span(contract.in_flight_max + lookup.lag + lookup.absence_is_proof_after)
+    wait = span(contract.in_flight_max + lookup.lag + lookup.absence_is_proof_after)
     sentence = f"Nothing found {wait} after the send could last begin: not applied."
     return Term("Absence proves", f"after {wait}", sentence)
 
@@ -165,7 +165,7 @@ def _beside(contract: Contract) -> list[Term]:
     """What helps a person and is done by nobody here."""
     found = []
     if contract.confirmation == "later":
-        within = _span(contract.confirmation_within)
+        within = span(contract.confirmation_within)
         found.append(
             Term("Confirms", f"within {within}", "An accepted request is not done yet; later it is unknown.")
         )
@@ -177,11 +177,12 @@ def _beside(contract: Contract) -> list[Term]:
         sentence = (
             "What it did stands in its statement by then. That something is missing before proves nothing."
         )
-        found.append(Term("Statement", f"{feed.kind}, after {_span(feed.lag)}", sentence))
+        found.append(Term("Statement", f"{feed.kind}, after {span(feed.lag)}", sentence))
     return found
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """A time as people say it."""
     for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size and seconds % size == 0 and (size != 86_400 or seconds > 86_400):
             return f"{seconds / size:.0f} {name}"

@@ -1,20 +1,27 @@
-"""Contracts to start from. What others publish changes, so each is a proposal to review, not a constant."""
+"""Contracts to start from. What others publish changes, so each is a proposal to review, not a constant.
+
+Those of the simulated receiver are here; what others publish is data, in `presets.toml`.
+"""
 
 from __future__ import annotations
 
+import json
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from dispatch.contracts import Action, Contract, KeyLocation, Lookup, Meaning, Signal, Timeouts
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A contract with where it comes from and when it was last compared with that."""
+    """A contract with where it comes from, when it was last compared with that ("": never), and what to know of it."""
 
     name: str
     contract: Contract
     source: str
-    reviewed_on: str
+    reviewed_on: str = ""
+    note: str = ""
 
 
 def _erp_actions(prefix: str) -> dict[str, Action]:
@@ -103,4 +110,17 @@ NEITHER = Preset(
     source="examples/simulators/erp",
     reviewed_on="2026-11-29",
 )
-PRESETS: dict[str, Preset] = {p.name: p for p in (KEYED, LOOKUP_ONLY, NEITHER)}
+
+
+def _published() -> dict[str, Preset]:
+    """The presets of the file, whose retention is written at their source."""
+    found = {}
+    for name, value in tomllib.loads((Path(__file__).parent / "presets.toml").read_text("utf-8")).items():
+        terms = {"retention_source_url": value["source"], **value.pop("contract")}
+        found[name] = Preset(name=name, contract=Contract.model_validate_json(json.dumps(terms)), **value)
+    return found
+
+
+SIMULATED: dict[str, Preset] = {p.name: p for p in (KEYED, LOOKUP_ONLY, NEITHER)}
+PUBLISHED: dict[str, Preset] = _published()
+PRESETS: dict[str, Preset] = {**SIMULATED, **PUBLISHED}

@@ -13,6 +13,7 @@ PLACES = {
     "operation-diagram": ("docs/lifecycle.md",),
     "case-kinds": ("docs/lifecycle.md",),
     "presets": ("docs/receivers.md",),
+    "published-presets": ("docs/receivers.md",),
 }
 """Each block, and the documents that hold it."""
 
@@ -27,6 +28,7 @@ def render(name: str) -> str:
         "operation-diagram": _operation_diagram,
         "case-kinds": _case_kinds,
         "presets": _presets,
+        "published-presets": _published_presets,
     }
     return blocks[name]()
 
@@ -85,11 +87,11 @@ def _case_kinds() -> str:
 
 
 def _presets() -> str:
-    from dispatch.presets import PRESETS
+    from dispatch.presets import SIMULATED
     from workflows import diagram
 
     rows = []
-    for name, preset in PRESETS.items():
+    for name, preset in SIMULATED.items():
         c = preset.contract
         proof = c.lookup.absence_is_proof_after if c.lookup else None
         rows.append(
@@ -104,6 +106,26 @@ def _presets() -> str:
         )
     head = ("preset", "key in", "key kept for", "look-up", "absence proves", "sends again by itself")
     return diagram.table(head, rows)
+
+
+def _published_presets() -> str:
+    from dispatch.explaining import span
+    from dispatch.presets import PUBLISHED
+    from workflows import diagram
+
+    rows = [
+        (
+            f"[`{name}`]({preset.source})",
+            preset.contract.key_location.value,
+            span(preset.contract.retention)
+            if isinstance(preset.contract.retention, float)
+            else preset.contract.retention,
+            str(preset.contract.automatic_resubmissions),
+            preset.reviewed_on or "not yet",
+        )
+        for name, preset in PUBLISHED.items()
+    ]
+    return diagram.table(("preset", "key in", "key kept for", "sends again by itself", "reviewed"), rows)
 
 
 if __name__ == "__main__":
