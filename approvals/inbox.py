@@ -91,6 +91,7 @@ class Inbox:
     """Looking stopped at many that are for others: below it goes on."""
     at: int
     may_choose: bool
+    """Whether the person decides, and something here may be decided together."""
     unfinished_bulk: int | None
     """The newest selection that the person confirmed and of which something still waits."""
     previous_url: str
@@ -139,7 +140,7 @@ def inbox(
         size=len(ids),
         unfinished=page.unfinished,
         at=at,
-        may_choose=may_choose and place.which is not Which.SIGNED_TODAY,
+        may_choose=may_choose and place.which is not Which.SIGNED_TODAY and any(r.bulk for r in page.rows),
         unfinished_bulk=unfinished_of(person_id) if may_choose else None,
         previous_url=urls[at - 2] if at > 1 else "",
         next_url=urls[at] if 0 < at < len(urls) else "",

@@ -36,7 +36,7 @@ class Which(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AwaitingRow:
-    """One line of the list. `why_not` is empty when the person may approve it now."""
+    """One line of the list. `why_not` is empty when the person may approve it now; `bulk`: with others together, too."""
 
     proposal_id: int
     job_id: int
@@ -61,6 +61,7 @@ class AwaitingRow:
     my_verdict: str
     closing: str
     job_state: str
+    bulk: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +282,7 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         my_verdict=mine.verdict if mine else "",
         closing=proposal.closing,
         job_state=job.state,
+        bulk=facts.bulk,
     )
 
 

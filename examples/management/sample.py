@@ -158,9 +158,9 @@ def _policies(tenant_id: int, now: datetime) -> None:
     limit = AmountLimit(amount=APPROVAL_LIMIT, currency="EUR")
     for name, rules in {
         "vendor-records": RuleSet(limits=(limit,)),
-        "document-records": RuleSet(limits=(limit,)),
+        "document-records": RuleSet(limits=(limit,), bulk=True),
         "policy-publishing": RuleSet(levels=(Level(name="controller", group=CONTROLLERS), Level())),
-        "vendor-enrichment": RuleSet(),
+        "vendor-enrichment": RuleSet(bulk=True),
     }.items():
         if name not in known:
             write_policy(tenant_id=tenant_id, name=name, rules=rules, created_by=WORKER, now=now)

@@ -94,6 +94,18 @@ def test_all_ticked_is_what_was_seen_and_nothing_that_came_since(
         assert TenantEntry.objects.filter(event="selection.confirmed").count() == 1
 
 
+def test_only_what_may_be_decided_together_has_a_box(world: World) -> None:
+    world.policy(bulk=False)
+    alone = world.proposed()
+    client = as_person(world.manager)
+    html = text(client.get(at(world, "approvals")))
+    assert (ticked(html), "Decide the ticked ones" in html, alone.title in html) == ([], False, True)
+    world.policy(bulk=True)
+    together = world.proposed()
+    html = text(client.get(at(world, "approvals")))
+    assert (ticked(html), "Decide the ticked ones" in html) == (named(together), True)
+
+
 def test_the_page_shows_sums_the_largest_what_stands_out_and_what_cannot_be(world: World) -> None:
     for _ in range(5):
         world.decide(world.proposed(draft(amount="1000.00")), world.second)
