@@ -173,6 +173,7 @@ class Contract(_Frozen):
     retry_after_max: Seconds = 900.0
     auth_header: str = "Authorization"
     auth_scheme: str = "Bearer"
+    sandbox: bool = False
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:

@@ -164,6 +164,10 @@ def _again(contract: Contract) -> Term:
 def _beside(contract: Contract) -> list[Term]:
     """What helps a person and is done by nobody here."""
     found = []
+    if contract.sandbox:
+        found.append(
+            Term("Sandbox", "yes", "What it does there is not real, so its contract may be checked.")
+        )
     if contract.confirmation == "later":
         within = span(contract.confirmation_within)
         found.append(

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from access.management.written import one_line
 from approvals.management.commands.signing_key import own_public_key
 from approvals.proof.signing import BadKey, fingerprint
 from approvals.proof.verifying import NotAnExport, verify
@@ -36,21 +37,16 @@ class Command(BaseCommand):
             found = verify(_text(file), trusted=trusted)
             self.stdout.write(f"Trusting the key {fingerprint(trusted)}.")
         except NotAnExport as broken:
-            raise CommandError(_written(str(broken))) from broken
+            raise CommandError(one_line(str(broken))) from broken
         except BadKey as broken:
             raise CommandError(f"--key: {broken}") from broken
         for finding in found.findings:
             self.stdout.write(
-                f"{'ok   ' if finding.ok else 'WRONG'} {finding.what}: {_written(finding.sentence)}."
+                f"{'ok   ' if finding.ok else 'WRONG'} {finding.what}: {one_line(finding.sentence)}."
             )
         if not found.ok:
             raise CommandError("This file proves nothing.")
-        self.stdout.write(_written(found.proves))
-
-
-def _written(text: str) -> str:
-    """What the file says, in one line: whoever made it could write over the lines above by what a terminal obeys."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        self.stdout.write(one_line(found.proves))
 
 
 def _text(file: str) -> str:

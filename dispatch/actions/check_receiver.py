@@ -1,0 +1,86 @@
+"""Before a check of a receiver: whether one may be, journalled before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from access import authority, tenant_journal
+from access.refusals import Conflict, Unprocessable
+from access.revocation import revocation_of
+from access.roles import Role
+from access.tenancy import acting, reading
+from dispatch.contracts import Contract
+from dispatch.locks import NoSuchReceiver
+from dispatch.models import Receiver
+from dispatch.rendering import latest_contract
+from dispatch.requests import Place
+from dispatch.secrets import secret_headers
+from dispatch.wire import NotBegun
+
+
+class NoSandbox(Unprocessable):
+    """Nothing says that the receiver is a sandbox, and a check changes something there."""
+
+
+class NothingIsSent(Conflict):
+    """The receiver is paused, or the organisation revoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkable:
+    """A receiver with its contract in force, and what signs its requests."""
+
+    contract: Contract
+    place: Place
+    secret: dict[str, str]
+
+
+def checkable(*, tenant_id: int, name: str, person_id: int, is_sandbox: bool) -> Checkable:
+    """The receiver of this name, where it may be checked. Admins only; reads, and locks nothing.
+
+    `is_sandbox`: whoever asks says so where its contract does not. Raises NoSuchReceiver, NotPermitted, NoSandbox,
+    NothingIsSent, SecretMissing.
+    """
+    with reading(tenant_id):
+        authority.require(person_id, Role.ADMIN)
+        receiver = Receiver.objects.filter(name=name).first()
+        row = latest_contract(receiver.pk) if receiver is not None else None
+        if receiver is None or row is None:
+            known = ", ".join(Receiver.objects.order_by("name").values_list("name", flat=True)) or "none"
+            raise NoSuchReceiver(f"There is no receiver {name} with a contract here. There are: {known}.")
+        contract = Contract.model_validate(row.terms)
+        if not (contract.sandbox or is_sandbox):
+            raise NoSandbox(
+                f"A check changes something at {receiver.title}, and its contract does not say that it is a sandbox."
+            )
+        if why := _stopped(tenant_id, receiver):
+            raise NothingIsSent(why)
+    place = Place(receiver.name, receiver.base_url, receiver.account, row.version)
+    return Checkable(contract, place, secret_headers(receiver.secret_reference, contract))
+
+
+def begin_check(
+    *, tenant_id: int, place: Place, action: str, record: str, keys: list[str], person_id: int
+) -> None:
+    """Keep that a check is about to be sent, by whom and under which keys (`receiver.checked`). Raises NotPermitted."""
+    with acting(tenant_id):
+        actor = authority.require(person_id, Role.ADMIN)
+        evidence = {
+            "receiver": place.name, "version": place.contract_version, "action": action, "record": record, "keys": keys,
+        }  # fmt: skip
+        tenant_journal.record(event="receiver.checked", actor=actor, evidence=evidence)
+
+
+def still_allowed(tenant_id: int, name: str) -> None:
+    """Asked before each request's first byte. Raises NotBegun where somebody has stopped it meanwhile."""
+    with reading(tenant_id):
+        receiver = Receiver.objects.get(name=name)
+        if why := _stopped(tenant_id, receiver):
+            raise NotBegun(why)
+
+
+def _stopped(tenant_id: int, receiver: Receiver) -> str:
+    if receiver.paused_at is not None:
+        return f"{receiver.title} is paused by {receiver.paused_by}. Nothing is sent."
+    revoked = revocation_of(tenant_id)
+    return f"The organisation is revoked: {revoked.reason} Nothing is sent." if revoked is not None else ""
