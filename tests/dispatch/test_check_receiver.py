@@ -57,11 +57,8 @@ def check(d: Dispatching, *more: str) -> tuple[list[list[str]], str]:
         ended = ""
     except CommandError as differs:
         ended = str(differs)
-    rows = [
-        line for line in said.getvalue().splitlines() if line.endswith(("promised", "differs", "not checked"))
-    ]
-    verdicts = ("as promised", "differs", "not checked")
-    found = [[r[:30].split("  ")[0], next(v for v in verdicts if r.endswith(v))] for r in rows]
+    table = said.getvalue().partition("seen\n")[2]
+    found = [[cell.strip() for cell in line.split("  ") if cell][:2] for line in table.splitlines()]
     return found, said.getvalue() + ended
 
 
