@@ -7,11 +7,12 @@ class AccessConfig(AppConfig):
     def ready(self) -> None:
         from django.conf import settings
 
-        from access import belonging, database_objects, groups_sql, tenant_journal
+        from access import belonging, copied_sql, database_objects, groups_sql, tenant_journal
         from web import redaction
 
         redaction.remember(settings.SECRET_KEY)
         redaction.remember(str(settings.DATABASES["default"].get("PASSWORD") or ""))
+        database_objects.register("access.copied", copied_sql.statements)
         database_objects.register("access", tenant_journal.statements)
         database_objects.register("access.belonging", belonging.statements)
         database_objects.register("access.groups", groups_sql.statements)

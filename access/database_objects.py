@@ -26,6 +26,7 @@ EXEMPT: dict[str, str] = {
     "access_tenant": "the list of tenants itself, which a scope is chosen from; it holds no content",
     "access_tenanthead": "version and hash of a tenant's journal; the app's role cannot read or write it",
     "access_database_objects": "the digest of this file's statements",
+    "access_installation": "which table of which server the rows were written in; it says nothing of any tenant",
     "auth_group": "Django's own; groups are not used here",
     "auth_group_permissions": "Django's own; groups are not used here",
     "auth_permission": "Django's own; groups are not used here",
@@ -46,9 +47,10 @@ _HIDDEN = {"access_tenanthead", "access_database_objects"}
 
 _KNOWS_REVISIONS = "INSERT, UPDATE (described)"
 _APP_MAY = {
+    "access_installation": "UPDATE",
     "access_passwordentry": "INSERT",
     "access_person": "INSERT, UPDATE",
-    "access_tenant": "INSERT, UPDATE (name, time_zone, revoked_at, revoke_reason)",
+    "access_tenant": "INSERT, UPDATE (name, time_zone, revoked_at, revoke_reason, restored_at, known_until, shut_at)",
     "django_q_ormq": "INSERT, UPDATE, DELETE",
     "django_q_schedule": "INSERT, UPDATE, DELETE",
     "django_q_task": "INSERT, UPDATE, DELETE",

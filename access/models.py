@@ -29,6 +29,20 @@ class Tenant(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     """Since when nothing is sent for it."""
     revoke_reason = models.CharField(max_length=1000, default="", db_default="", blank=True)
+    restored_at = models.DateTimeField(null=True, blank=True)
+    """When its rows were last put back from a backup: what was approved before may have been sent since. It stays."""
+    known_until = models.DateTimeField(null=True, blank=True)
+    """Of that backup: when its journals end."""
+    shut_at = models.DateTimeField(null=True, blank=True)
+    """Since when nothing is sent for it because of that; empty once a person has opened dispatch."""
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(shut_at__isnull=True) | Q(restored_at__isnull=False, known_until__isnull=False),
+                name="what_is_shut_was_restored",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.slug

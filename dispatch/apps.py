@@ -5,7 +5,7 @@ class DispatchConfig(AppConfig):
     name = "dispatch"
 
     def ready(self) -> None:
-        from access import database_objects
+        from access import database_objects, noticing
         from approvals import aftermath
         from approvals import rendering as approvals_rendering
         from dispatch import (
@@ -14,6 +14,7 @@ class DispatchConfig(AppConfig):
             redriving,
             rendering,
             replaying,
+            restoring,
             sending,
             state_sql,
             waiting,
@@ -37,4 +38,5 @@ class DispatchConfig(AppConfig):
         hooks.objects_to_migration(redriving.why_not_migrate)
         hooks.on_event("cancel.requested", prepare.stop_what_can_be)
         hooks.knows_effects(queries.effect_stands)
+        noticing.when_copied(restoring.take_note)
         hooks.explains_waiting(40, waiting.why_it_waits)

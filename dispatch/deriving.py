@@ -41,7 +41,7 @@ def after_change(tell: AfterChange) -> None:
 def derive_job(job: Job, actor: Actor, now: datetime) -> None:
     """Move a locked job to where its operations say it belongs, journalling the fate of each.
 
-    Does nothing for a job that is not SUBMITTED or NEEDS_RECONCILIATION, that is already there, or where the actor's
+    Does nothing for a job before READY_TO_COMMIT or ended, that is already there, or where the actor's
     kind may not make the move. Rooms above are told in any case (`after_change`).
     """
     _move_job(job, actor, now)
@@ -50,10 +50,12 @@ def derive_job(job: Job, actor: Actor, now: datetime) -> None:
 
 
 def _move_job(job: Job, actor: Actor, now: datetime) -> None:
-    if job.state not in UNDER_WAY:
+    if job.state not in (JobState.READY_TO_COMMIT, *UNDER_WAY):
         return
     cancelled = job.cancel_requested_at is not None
     derived = derive(_standings(job), cancelled=cancelled)
+    if job.state == JobState.READY_TO_COMMIT and derived.state not in UNDER_WAY:
+        return  # it goes on from there by a send, or by what its approval says
     if derived.state == job.state or (job.state, derived.state, actor.kind.value) not in states.ALLOWED:
         return
     operations = current_operations(locks.lock_operations(job))

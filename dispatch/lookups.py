@@ -124,11 +124,11 @@ def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: da
         return contract.lookup.by_key or contract.lookup.authoritative
     if sight.found is not Found.ABSENT:
         return False
-    submissions = Submission.objects.filter(operation=operation)
-    if submissions.filter(closed_at__isnull=True).exists():
+    submissions = list(Submission.objects.filter(operation=operation))
+    if any(s.closed_at is None for s in submissions):
         return False
-    last = submissions.order_by("-send_deadline_at").first()
-    counts_from = contract.absence_counts_from(last.send_deadline_at) if last is not None else None
+    last = outcomes.last_deadline(operation, submissions)
+    counts_from = contract.absence_counts_from(last) if last is not None else None
     return counts_from is not None and asked_at >= counts_from
 
 

@@ -125,6 +125,8 @@ _OPERATION = {
 }
 _TENANT = {
     "the organisation is revoked": "t.revoked_at IS NULL",
+    "dispatch is shut since a backup was restored": "t.shut_at IS NULL",
+    "these rows were copied here from a dump": "NOT counterfoil_was_copied()",
     "the recipient is blocked": "NOT EXISTS (SELECT FROM approvals_recipientblock b WHERE b.tenant_id = t.id"
     " AND b.key = %(recipient)s AND b.lifted_at IS NULL)",
 }
@@ -132,6 +134,8 @@ _PERMIT = {
     "the approval has expired": "(s.permit <> 'approval' OR p.expires_at > clock_timestamp())",
     "the time in which the same key is safe has passed": "(s.permit <> 'window'"
     " OR coalesce(o.resubmit_safe_until > clock_timestamp(), false))",
+    "it may have been sent after the backup": "p.frozen_at > coalesce((SELECT t.restored_at FROM access_tenant t"
+    " WHERE t.id = s.tenant_id AND t.restored_at > coalesce(o.quarantined_at, '-infinity')), '-infinity')",
     "the time to send has passed": "s.send_deadline_at > clock_timestamp()",
 }
 CONDITIONS: dict[str, str] = {**_SUBMISSION, **_CLAIM, **_OPERATION, **_TENANT, **_PERMIT}

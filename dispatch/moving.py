@@ -18,6 +18,10 @@ class OperationMoved(Exception):
     """The operation is no longer in the version that the caller saw; nothing was written."""
 
 
+class RecordBusy(Exception):
+    """Another operation on the same record was first."""
+
+
 def move(operation: Operation, to: OperationState, now: datetime, **columns: Any) -> None:
     """Set state, step and columns in one conditional update; the database refuses what `states.MOVES` lacks."""
     moves = str(operation.state) != str(to)

@@ -14,6 +14,7 @@ from django.db import IntegrityError
 
 from access.roles import Actor, ActorKind
 from access.statements import execute, insert
+from access.switches import switches_of
 from access.tenancy import acting
 from approvals.blocking import key_of
 from approvals.models import Proposal
@@ -22,12 +23,12 @@ from approvals.standing import (
     first_failure,
     mark_sent,
 )
-from dispatch import locks
+from dispatch import locks, quarantining
 from dispatch.contracts import Contract
 from dispatch.looking import UNSEEN, Looked
 from dispatch.marker import Sender, boot_clock
 from dispatch.models import Operation, Submission
-from dispatch.moving import move
+from dispatch.moving import RecordBusy, move
 from dispatch.permits import checks_before, permit_of, results, what_it_waits_for
 from dispatch.rechecking import is_looked_at
 from dispatch.rendering import local_path
@@ -69,10 +70,6 @@ class NotOpened:
 
     why: str
     again_at: datetime | None = None
-
-
-class RecordBusy(Exception):
-    """Another operation on the same record was first."""
 
 
 def open_submission(*, claim: Claim, operation_id: int, looked: Looked, now: datetime) -> Opened | NotOpened:
@@ -120,7 +117,12 @@ def open_locked(
     operation on the record, which a look before could not see yet) go through the transaction and roll it back.
     """
     job, proposal, operation = at.job, at.proposal, at.operation
-    waits_for = what_it_waits_for(job, operation)
+    switches = switches_of(job.tenant_id)
+    if quarantining.is_due(operation, proposal, switches.restored):
+        actor = Actor(ActorKind.WORKER, claim.worker_name)
+        quarantining.quarantine(job=job, proposal=proposal, operation=operation, actor=actor, now=now)
+        return NotOpened("it may have been sent after the backup", operation.next_step_at or now)
+    waits_for = what_it_waits_for(job, operation, switches)
     if (waits := _waits(claim, job, operation, waits_for, now)) is not None:
         return waits
     permit = permit_of(operation)

@@ -93,7 +93,7 @@ def settle(
     for name, value in marks.items():
         setattr(operation, name, value)
     submissions = counting(operation, every)
-    state = joined(s.outcome for s in submissions)
+    state = joined([*(s.outcome for s in submissions), *_unknown_to_us(operation)])
     if state is S.UNKNOWN:
         step = decide(job, operation, submissions, now, reading)
         why = step.why[:500]
@@ -126,6 +126,23 @@ def counting(operation: Operation, every: Sequence[Submission] | None = None) ->
     return closed if proof is None else [s for s in closed if s.opened_at > proof[0]]
 
 
+def _unknown_to_us(operation: Operation) -> list[str]:
+    """What a send that the backup knew nothing of counts as, until a proof of absence that came after it."""
+    if operation.quarantined_at is None:
+        return []
+    proof = _PROOF.first(operation.pk)
+    return [] if proof is not None and proof[0] > operation.quarantined_at else [Outcome.UNKNOWN.value]
+
+
+def last_deadline(operation: Operation, submissions: Sequence[Submission]) -> datetime | None:
+    """When the last send must have left by: of these, and of those that a backup may know nothing of. None: of none."""
+    ends = [s.send_deadline_at for s in submissions]
+    if operation.quarantined_at is not None:
+        window = Contract.model_validate(operation.contract.terms).timeouts.send_window
+        ends.append(operation.quarantined_at + timedelta(seconds=window))
+    return max(ends, default=None)
+
+
 def decide(
     job: Job,
     operation: Operation,
@@ -139,7 +156,7 @@ def decide(
     facts = recovery.Facts(
         now=now,
         since=(last.closed_at if last else None) or now,
-        last_send_deadline=max((s.send_deadline_at for s in submissions), default=now),
+        last_send_deadline=last_deadline(operation, submissions) or now,
         lookups=operation.lookups,
         last_lookup_at=_last_lookup_at(operation),
         resubmissions=operation.automatic_resubmissions,
@@ -193,6 +210,8 @@ def _marks(operation: Operation, every: Sequence[Submission]) -> dict[str, Any]:
     first = min((s.may_have_been_sent_at for s in marked if s.may_have_been_sent_at), default=None)
     if first is None:
         return {}
+    if operation.quarantined_at is not None and operation.first_may_have_been_sent_at is not None:
+        first = min(first, operation.first_may_have_been_sent_at)
     return {
         "first_may_have_been_sent_at": first,
         "resubmit_safe_until": safe_until(operation, first),

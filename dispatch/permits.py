@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from access.revocation import revocation_of
 from access.statements import Values
+from access.switches import Switches
 from approvals.document import disagreements
 from approvals.models import Proposal
 from approvals.standing import CheckResult, Effect, approval_still_holds, recipient_is_open
@@ -62,9 +62,9 @@ def permit_of(operation: Operation) -> str:
     return "approval"
 
 
-def what_it_waits_for(job: Job, operation: Operation) -> list[CheckResult]:
+def what_it_waits_for(job: Job, operation: Operation, switches: Switches) -> list[CheckResult]:
     """What stops a send without any fault of the proposal: it waits until somebody lifts it. Hard policy, and a cancel."""
-    return [_receiver(operation), _organisation(job), _no_cancel(job)]
+    return [_receiver(operation), _organisation(job, switches), _no_cancel(job)]
 
 
 def own_checks(proposal: Proposal, operation: Operation, *, permit: str, now: datetime) -> list[CheckResult]:
@@ -146,11 +146,19 @@ def _receiver(operation: Operation) -> CheckResult:
     )
 
 
-def _organisation(job: Job) -> CheckResult:
-    revoked = revocation_of(job.tenant_id)
-    if revoked is None:
-        return _check("Organisation", True, "The organisation is not revoked.")
-    return _check("Organisation", False, "", f"The organisation is revoked: {revoked.reason}", Effect.WAIT)
+def _organisation(job: Job, switches: Switches) -> CheckResult:
+    stops = what_stops_the_organisation(job.tenant_id, switches)
+    return _check("Organisation", not stops, "The organisation is not revoked.", stops, Effect.WAIT)
+
+
+def what_stops_the_organisation(tenant_id: int, switches: Switches) -> str:
+    """A sentence where nothing at all is sent for it, or ""."""
+    if switches.revocation is not None:
+        return f"The organisation is revoked: {switches.revocation.reason}"
+    if switches.restored is not None and switches.restored.shut_at is not None:
+        until = clock(switches.restored.known_until, tenant_id)
+        return f"Dispatch is shut: this was put back from a backup that ends at {until}."
+    return ""
 
 
 def _no_cancel(job: Job) -> CheckResult:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Count
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from dispatch.contracts import Contract
 from dispatch.explaining import Term, explain
@@ -122,12 +122,15 @@ def receivers() -> list[ReceiverView]:
 
 def may_have_left(job: Job) -> bool:
     """Whether a byte of this job may have left: until then SUBMITTED reads "Sending"."""
-    return Submission.objects.filter(operation__job=job, may_have_been_sent_at__isnull=False).exists()
+    return _may_have_left().filter(job=job).exists()
 
 
 def jobs_that_may_have_left(job_ids: Iterable[int]) -> set[int]:
     """`may_have_left` for a page of jobs, in one query."""
-    marked = Submission.objects.filter(
-        operation__job_id__in=list(job_ids), may_have_been_sent_at__isnull=False
-    )
-    return set(marked.values_list("operation__job_id", flat=True))
+    return set(_may_have_left().filter(job_id__in=list(job_ids)).values_list("job_id", flat=True))
+
+
+def _may_have_left() -> QuerySet[Operation]:
+    """By a mark, or by what a backup knows nothing of."""
+    marked = Submission.objects.filter(operation=OuterRef("pk"), may_have_been_sent_at__isnull=False)
+    return Operation.objects.filter(Exists(marked) | Q(quarantined_at__isnull=False))

@@ -19,14 +19,15 @@ from access.outages import may_pass
 from access.roles import Actor, ActorKind
 from access.statements import Values
 from access.tenancy import acting
-from dispatch import locks, lookups, outcomes, proofs
+from dispatch import locks, lookups, outcomes, proofs, quarantining
 from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.contracts import Contract
 from dispatch.deriving import current
 from dispatch.looking import UNSEEN
 from dispatch.marker import barrier, boot_clock
 from dispatch.models import Operation, Submission
-from dispatch.opening import NotOpened, Opened, RecordBusy, busy, lock_all, open_locked, open_submission
+from dispatch.moving import RecordBusy
+from dispatch.opening import NotOpened, Opened, busy, lock_all, open_locked, open_submission
 from dispatch.rechecking import is_looked_at, look_again
 from dispatch.secrets import SecretMissing
 from dispatch.states import NextStep, OperationState
@@ -139,6 +140,9 @@ def _take_up(claim: Claim, actor: Actor, now: datetime) -> _Todo:
         at = lock_all(claim.job_id, int(claim.key))
         job, operation = at.job, at.operation
         submission = locks.lock_open_submission(operation)
+        if submission is not None and quarantining.knows_nothing_of(submission):
+            quarantining.quarantine(job=job, proposal=at.proposal, operation=operation, actor=actor, now=now)
+            return _due(job, operation, now)
         if submission is not None:
             wait = _take_over(claim, job, operation, submission, actor, now)
             return _Todo(NextStep.NONE, wait) if wait is not None else _due(job, operation, now)

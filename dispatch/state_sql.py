@@ -26,6 +26,9 @@ BEGIN
       RAISE EXCEPTION 'operation % cannot move from % to %', OLD.id, OLD.state, NEW.state
         USING ERRCODE = 'check_violation';
     END IF;
+    IF OLD.state = 'PREPARED' AND NEW.state = 'UNKNOWN' AND NEW.quarantined_at IS NULL THEN
+      RAISE EXCEPTION 'operation % was never sent', OLD.id USING ERRCODE = 'check_violation';
+    END IF;
     IF NEW.version <> OLD.version + 1 THEN
       RAISE EXCEPTION 'operation % is at version %, so % cannot follow', OLD.id, OLD.version, NEW.version
         USING ERRCODE = 'serialization_failure';
@@ -50,6 +53,11 @@ BEGIN
   IF OLD.may_have_been_sent_at IS NOT NULL
     AND NEW.may_have_been_sent_at IS DISTINCT FROM OLD.may_have_been_sent_at THEN
     RAISE EXCEPTION 'submission % is marked once', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF OLD.may_have_been_sent_at IS NULL AND NEW.may_have_been_sent_at IS NOT NULL AND (
+    counterfoil_was_copied() OR EXISTS (
+      SELECT FROM access_tenant WHERE id = NEW.tenant_id AND shut_at IS NOT NULL)) THEN
+    RAISE EXCEPTION 'nothing is sent while dispatch is shut' USING ERRCODE = 'check_violation';
   END IF;
   RETURN NEW;
 END $$;

@@ -23,6 +23,7 @@ MOVES: frozenset[tuple[str, str]] = frozenset(
     {
         (S.PREPARED, S.SUBMITTED),
         (S.PREPARED, S.WITHDRAWN),
+        (S.PREPARED, S.UNKNOWN),  # out of a backup only
         (S.SUBMITTED, S.PREPARED),
         (S.SUBMITTED, S.CONFIRMED),
         (S.SUBMITTED, S.REFUSED),

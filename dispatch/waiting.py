@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from access.revocation import revocation_of
+from access.switches import switches_of
 from approvals.wording import clock
 from dispatch.contracts import Contract
 from dispatch.deriving import current
 from dispatch.models import Operation
+from dispatch.permits import what_stops_the_organisation
 from dispatch.queries import may_have_left
 from dispatch.states import NextStep, OperationState
 from workflows.models import Job
@@ -28,8 +29,10 @@ def why_it_waits(job: Job) -> str | None:
 
 def _why(job: Job, o: Operation) -> str | None:
     name = o.receiver.title
-    if o.state == S.PREPARED and (revoked := revocation_of(o.tenant_id)) is not None:
-        return f"the organisation is revoked, so nothing is sent: {revoked.reason}"
+    if o.state == S.PREPARED and (
+        stops := what_stops_the_organisation(o.tenant_id, switches_of(o.tenant_id))
+    ):
+        return f"nothing is sent: {stops[:1].lower()}{stops[1:]}"
     if o.state == S.PREPARED and o.receiver.paused_at is not None:
         return f"{name} was paused by {o.receiver.paused_by}"
     if o.next_step == NextStep.BLOCKED:

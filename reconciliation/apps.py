@@ -41,6 +41,7 @@ class ReconciliationConfig(AppConfig):
             ("proposal.withdrawn", listening.proposal_withdrawn),
             ("proposal.voided", listening.proposal_voided),
             ("approver.missing", listening.approver_missing),
+            ("operation.quarantined", listening.quarantined),
             ("send.blocked", listening.send_blocked),
             ("operation.key_mismatch", listening.key_mismatch),
             ("operation.sent_differs", listening.sent_differs),

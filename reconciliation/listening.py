@@ -5,6 +5,8 @@ Every function runs in the transaction of the journal row that it is told of, wi
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from dispatch.models import Operation
 from dispatch.proofs import MACHINE as SENDING
 from dispatch.states import OperationState
@@ -105,6 +107,17 @@ def approver_missing(happened: Happened) -> None:
     told = f"{_why(happened)} This closes by itself as soon as enough people at work can sign it."
     title = words.no_approver(happened.job)
     _open(happened, _question(happened, CaseKind.NO_APPROVER, title, told=told))
+
+
+def quarantined(happened: Happened) -> None:
+    """Out of a backup: whether it was sent since is a question, until the receiver or a person has answered it."""
+    operation = _operation(happened)
+    until = words.clock(datetime.fromisoformat(happened.evidence["known_until"]), operation.tenant_id)
+    told = f"Restored from a backup that ends at {until}; what was sent since is not known here."
+    _open(
+        happened,
+        _question(happened, CaseKind.UNKNOWN_OUTCOME, words.unknown(operation), operation, told=told),
+    )
 
 
 def send_blocked(happened: Happened) -> None:

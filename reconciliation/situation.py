@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from access.revocation import revocation_of
 from access.roles import Role
+from access.switches import switches_of
 from approvals import canonical, document
 from approvals.blocking import block_of, said_of
 from approvals.models import Proposal
@@ -20,7 +20,8 @@ from dispatch.classification import Outcome
 from dispatch.contracts import Contract
 from dispatch.locks import database_clock
 from dispatch.models import Observation, Operation, ReceiverContract, Submission
-from dispatch.outcomes import safe_until
+from dispatch.outcomes import last_deadline, safe_until
+from dispatch.permits import what_stops_the_organisation
 from dispatch.states import OperationState
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
@@ -70,19 +71,18 @@ class Doubt:
     @property
     def may_arrive_until(self) -> datetime | None:
         """Until when a send that has left could still be worked on, by the slower of the two contracts."""
-        ends = [
-            s.send_deadline_at for s in self.submissions if s.may_have_been_sent_at or s.closed_at is None
-        ]
+        sent = [s for s in self.submissions if s.may_have_been_sent_at or s.closed_at is None]
+        end = last_deadline(self.operation, sent)
         longest = max(self.contract.in_flight_max, self.in_force.in_flight_max)
-        return max(ends) + timedelta(seconds=longest) if ends else None
+        return end + timedelta(seconds=longest) if end is not None else None
 
     @property
     def absence_counts_from(self) -> datetime | None:
         """From when a look-up that finds nothing proves it, by the stricter of the two contracts; None: never."""
-        ends = [s.send_deadline_at for s in self.submissions]
-        if not ends:
+        end = last_deadline(self.operation, self.submissions)
+        if end is None:
             return None
-        both = [c.absence_counts_from(max(ends)) for c in (self.contract, self.in_force)]
+        both = [c.absence_counts_from(end) for c in (self.contract, self.in_force)]
         return None if None in both else max(at for at in both if at is not None)
 
     @property
@@ -202,8 +202,8 @@ def _doubt(operation: Operation) -> Doubt:
 
 
 def _hard_policy(proposal: Proposal) -> str:
-    if (revoked := revocation_of(proposal.tenant_id)) is not None:
-        return f"The organisation is revoked: {revoked.reason}"
+    if stops := what_stops_the_organisation(proposal.tenant_id, switches_of(proposal.tenant_id)):
+        return stops
     block = block_of(proposal.recipient)
     return "" if block is None else said_of(block)
 

@@ -18,9 +18,11 @@ from tests.support import make_person, make_tenant
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OUTSIDE_OF_TENANTS = {
+    ("access_installation", APP): "UPDATE",
     ("access_passwordentry", APP): "INSERT",
     ("access_person", APP): "INSERT UPDATE",
-    ("access_tenant", APP): "INSERT UPDATE(name) UPDATE(revoke_reason) UPDATE(revoked_at) UPDATE(time_zone)",
+    ("access_tenant", APP): "INSERT UPDATE(known_until) UPDATE(name) UPDATE(restored_at)"
+    " UPDATE(revoke_reason) UPDATE(revoked_at) UPDATE(shut_at) UPDATE(time_zone)",
     ("access_tenanthead", JOURNAL): "INSERT UPDATE",
     ("django_q_ormq", APP): "DELETE INSERT UPDATE",
     ("django_q_schedule", APP): "DELETE INSERT UPDATE",

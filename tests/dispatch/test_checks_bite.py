@@ -15,6 +15,7 @@ from django.utils import timezone
 from access import authority
 from access.actions.tenants import revoke_tenant
 from access.roles import Role
+from access.switches import switches_of
 from access.tenancy import acting
 from approvals import standing
 from approvals.actions.block import block_recipient
@@ -192,7 +193,7 @@ def sends(case: Before) -> tuple[bool, list[str]]:
             at.proposal,
             at.operation,
             permit=permit,
-            waits_for=permits.what_it_waits_for(at.job, at.operation),
+            waits_for=permits.what_it_waits_for(at.job, at.operation, switches_of(d.tenant_id)),
             looked=case.looked,
             now=timezone.now(),
         )
@@ -230,7 +231,7 @@ def test_every_check_that_is_made_before_a_send_has_a_story_here() -> None:
                 at.proposal,
                 at.operation,
                 permit=permit,
-                waits_for=permits.what_it_waits_for(at.job, at.operation),
+                waits_for=permits.what_it_waits_for(at.job, at.operation, switches_of(d.tenant_id)),
                 looked=UNSEEN,
                 now=timezone.now(),
             )
@@ -279,6 +280,25 @@ def late(d: Dispatching, job: Job) -> None:
 TAKEN = "the submission is closed or already marked"
 """Without this guard a trigger of the database refuses."""
 
+SHUT, COPIED = "dispatch is shut since a backup was restored", "these rows were copied here from a dump"
+"""Without these a trigger of the database refuses."""
+
+
+def shut(d: Dispatching, job: Job) -> None:
+    restored(d, job)
+    with acting(d.tenant_id):
+        Operation.objects.filter(pk=_one(d, job)).update(quarantined_at=timezone.now())
+    as_owner("access_tenant", "shut_at = now() WHERE id = %s", [d.tenant_id])
+
+
+def copied(d: Dispatching, job: Job) -> None:
+    as_owner("access_installation", "home_table = home_table - 1 WHERE %s", [True])
+
+
+def restored(d: Dispatching, job: Job) -> None:
+    as_owner("access_tenant", "restored_at = now(), known_until = now() WHERE id = %s", [d.tenant_id])
+
+
 LAST: dict[str, Callable[[Dispatching, Job], None]] = {
     TAKEN: close_it,
     "the claim is another's": take_claim,
@@ -287,6 +307,9 @@ LAST: dict[str, Callable[[Dispatching, Job], None]] = {
     "the job is held": hold,
     "the receiver is paused": paused,
     "the organisation is revoked": revoked,
+    SHUT: shut,
+    COPIED: copied,
+    "it may have been sent after the backup": restored,
     "the recipient is blocked": lambda d, _: block(d.world),
     "the operation has moved on": moved_on,
     "the approval has expired": expire_approval,
@@ -306,16 +329,29 @@ def held_back_by(why: str) -> str:
         marker.barrier(opened.sender)()
     except NotBegun as stopped:
         return str(stopped)
+    finally:
+        as_owner(
+            "access_installation",
+            "home_table = 'access_installation'::regclass::oid::bigint WHERE %s",
+            [True],
+        )
     return ""
 
 
-@pytest.mark.parametrize("why", [w for w in marker.CONDITIONS if w != TAKEN])
+@pytest.mark.parametrize("why", [w for w in marker.CONDITIONS if w not in (TAKEN, SHUT, COPIED)])
 def test_a_first_byte_that_one_guard_alone_holds_back_leaves_without_it(why: str) -> None:
     assert held_back_by(why) == why
     guard = marker.CONDITIONS[why]
     assert marker._MARK.count(guard) == 1
     with switched_off(((marker, "_MARK", marker._MARK.replace(guard, "true")),)):
         assert held_back_by(why) == ""
+
+
+@pytest.mark.parametrize("why", [SHUT, COPIED])
+def test_a_mark_that_forgot_to_ask_whether_dispatch_is_shut_is_refused_by_the_database(why: str) -> None:
+    assert held_back_by(why) == why
+    with switched_off(((marker, "_MARK", marker._MARK.replace(marker.CONDITIONS[why], "true")),)):
+        assert held_back_by(why) == "the database could not be asked"
 
 
 def test_every_guard_of_the_mark_has_a_story_here() -> None:

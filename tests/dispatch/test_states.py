@@ -17,6 +17,7 @@ from workflows.states import JobState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
+OUT_OF_A_BACKUP = (OperationState.PREPARED, OperationState.UNKNOWN)
 
 
 def standings(text: str) -> list[Standing]:
@@ -100,7 +101,18 @@ def test_the_database_moves_an_operation_only_along_the_table(source: OperationS
             allowed.add((source, target))
         except DatabaseError:
             pass
-    assert allowed == {(a, b) for a, b in MOVES if a == source}
+    assert allowed == {(a, b) for a, b in MOVES if a == source} - {OUT_OF_A_BACKUP}
+
+
+def test_what_was_never_sent_becomes_unknown_out_of_a_backup_only() -> None:
+    d = Dispatching.make(URL, a_contract())
+    operation = d.operation(d.ready())
+    unknown = "UPDATE dispatch_operation SET state = 'UNKNOWN', version = 1"
+    with pytest.raises(DatabaseError, match="was never sent"), acting(d.tenant_id):
+        connection.cursor().execute(f"{unknown} WHERE id = %s", [operation.pk])
+    with acting(d.tenant_id), connection.cursor() as cursor:
+        cursor.execute(f"{unknown}, quarantined_at = now() WHERE id = %s", [operation.pk])
+        assert cursor.rowcount == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from access import authority
 from access.refusals import Conflict
-from access.roles import Role
+from access.roles import Actor, Role
 from access.tenancy import acting
 from workflows import items, journal
 from workflows.locks import lock_job
@@ -27,9 +27,14 @@ def hold_job(*, tenant_id: int, job_id: int, person_id: int, reason: str, now: d
             raise NotHoldable(f"{job.label} has ended; there is nothing to hold.")
         if job.held_at is not None:
             raise NotHoldable(f"{job.label} is already held by {job.held_by}.")
-        Job.objects.filter(pk=job.pk).update(held_at=now, held_by=actor.name, hold_reason=reason[:1000])
-        items.set_held(job=job, held=True)
-        journal.record(job=job, event="job.held", actor=actor, evidence={"reason": reason})
+        hold_locked(job=job, actor=actor, reason=reason, now=now)
+
+
+def hold_locked(*, job: Job, actor: Actor, reason: str, now: datetime) -> None:
+    """The write of `hold_job`, inside the caller's transaction: of a locked job that has not ended and is not held."""
+    Job.objects.filter(pk=job.pk).update(held_at=now, held_by=actor.name, hold_reason=reason[:1000])
+    items.set_held(job=job, held=True)
+    journal.record(job=job, event="job.held", actor=actor, evidence={"reason": reason})
 
 
 def release_job(*, tenant_id: int, job_id: int, person_id: int, now: datetime) -> None:

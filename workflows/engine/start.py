@@ -21,6 +21,7 @@ from django.conf import settings
 from django.db import connections
 from django_q.signals import post_spawn
 
+from access import noticing
 from workflows.engine import watch
 from workflows.engine.connections import guard_against_forks
 from workflows.engine.engine import STOP_SECONDS, Engine
@@ -98,11 +99,15 @@ def _watch(engine: Engine, parent: int) -> None:
 
     while not (engine.stopping or told()):
         try:
+            if noticing.look():
+                log.warning("these rows were put back from a backup: dispatch is shut (docs/restore.md)")
             engine.start_threads()
             break
         except Exception as error:
             log.warning("the engine cannot start yet: %s", " ".join(str(error).split())[:200])
             ended.wait(1.0)
+        finally:
+            connections.close_all()
     if engine.worker_id:
         _serve(engine, told, ended)
     # Not by returning: threads that handlers left would keep the process, and so would q2's loop, which may wait

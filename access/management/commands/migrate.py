@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.commands.migrate import Command as Migrate
 from django.db import connections, transaction
 
-from access import database_objects
+from access import database_objects, noticing
 from access.owner import as_owner
 
 
@@ -24,3 +24,5 @@ class Command(Migrate):
                 changed = database_objects.apply(connection)
             if changed and options["verbosity"]:
                 self.stdout.write("Functions, policies and grants are up to date.")
+        if noticing.look() and options["verbosity"]:
+            self.stdout.write("These rows were put back from a backup: dispatch is shut (docs/restore.md).")

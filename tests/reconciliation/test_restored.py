@@ -1,0 +1,258 @@
+"""Out of a backup: nothing that may have been sent since is sent again before its outcome is known, or a person has it.
+
+The rows here come to lie in another table than they name, as a restored dump's do; `tests/console/test_backups.py` restores
+real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from access import noticing
+from access.models import Tenant, TenantEntry
+from access.tenancy import acting, reading
+from dispatch import restoring
+from dispatch.looking import UNSEEN
+from dispatch.marker import barrier
+from dispatch.opening import Opened, open_submission
+from dispatch.wire import NotBegun
+from reconciliation.actions.opening import DispatchIsOpen, NotLookedAfter, open_dispatch
+from reconciliation.actions.owning import take
+from tests.approvals.world import draft, operation
+from tests.dispatch.faults import FaultServer, answers
+from tests.dispatch.world import (
+    BODY,
+    Dispatching,
+    a_contract,
+    a_keyed_contract,
+    a_lookup_contract,
+    as_json,
+    as_owner,
+    receipt,
+    states,
+)
+from tests.reconciliation.world import Desk
+from workflows.actions.hold import release_job
+from workflows.models import Job
+
+pytestmark = pytest.mark.django_db(transaction=True)
+OK = answers(200, receipt("V-1"))
+NOTHING = answers(404, as_json({}))
+
+
+@pytest.fixture(autouse=True)
+def _at_home_again() -> Iterator[None]:
+    yield
+    as_owner(
+        "access_installation", "home_table = 'access_installation'::regclass::oid::bigint WHERE %s", [True]
+    )
+
+
+def put_back() -> None:
+    """What a restored dump is: the same rows in another table."""
+    as_owner("access_installation", "home_table = home_table - 1 WHERE %s", [True])
+
+
+def restore() -> None:
+    put_back()
+    assert noticing.look()
+    assert not noticing.look()
+
+
+def opened(desk: Desk, reason: str = "all looked after") -> None:
+    open_dispatch(tenant_id=desk.tenant_id, person_id=desk.admin.pk, reason=reason, now=timezone.now())
+
+
+def let_sends_from_before_end(d: Dispatching, job: Job) -> None:
+    """Put the restore a minute back, after which no send from before it can still be on its way."""
+    as_owner("access_tenant", "restored_at = restored_at - interval '1 minute' WHERE id = %s", [d.tenant_id])
+    as_owner(
+        "dispatch_operation",
+        "quarantined_at = quarantined_at - interval '1 minute' WHERE job_id = %s",
+        [job.pk],
+    )
+
+
+def tenant_events(desk: Desk) -> list[str]:
+    with reading(desk.tenant_id):
+        return list(TenantEntry.objects.order_by("sequence").values_list("event", flat=True))
+
+
+def test_what_was_ready_to_be_sent_is_looked_up_instead_and_confirmed() -> None:
+    with FaultServer(OK) as erp:
+        desk = Desk.make(erp.url, a_lookup_contract())
+        d, job = desk.sending, desk.sending.ready()
+        restore()
+        assert states(d, job) == ("SUBMITTED", ["UNKNOWN"])
+        case = desk.case(job)
+        assert "Restored from a backup" in desk.evidence(case)[0].summary
+        with pytest.raises(NotLookedAfter, match="no outcome and no owner"):
+            opened(desk)
+        d.run(job)
+        assert [r.split(b" ")[0] for r in erp.received] == [b"GET"]
+        assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
+        assert desk.fresh(case).resolution == "settled by evidence"
+        opened(desk)
+    assert [e for e in tenant_events(desk) if e.startswith("dispatch.")] == [
+        "dispatch.shut",
+        "dispatch.opened",
+    ]
+    with pytest.raises(DispatchIsOpen):
+        opened(desk)
+
+
+def test_what_is_proven_absent_is_sent_once_dispatch_is_open_and_not_before() -> None:
+    with FaultServer(NOTHING, OK) as erp:
+        desk = Desk.make(erp.url, a_lookup_contract())
+        d, job = desk.sending, desk.sending.ready()
+        key = d.operation(job).operation_key
+        restore()
+        let_sends_from_before_end(d, job)
+        d.step(d.operation(job))
+        assert states(d, job) == ("SUBMITTED", ["NOT_APPLIED"])
+        d.step(d.operation(job))
+        assert len(erp.received) == 1
+        opened(desk)
+        d.run(job)
+        assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
+        assert len(erp.received) == 2
+        assert key.encode() in erp.received[1]
+
+
+def test_a_receiver_with_neither_key_nor_look_up_gets_nothing_more_and_a_person_has_the_case() -> None:
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        d, job = desk.sending, desk.sending.ready()
+        restore()
+        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
+        with pytest.raises(CommandError, match="1 operation has no outcome and no owner"):
+            call_command(
+                "dispatch", "open", d.world.tenant.slug, "--as", desk.admin.username, "--reason", "go on"
+            )
+        with pytest.raises(DatabaseError, match="may have been sent since the backup"), acting(d.tenant_id):
+            Tenant.objects.filter(pk=d.tenant_id).update(shut_at=None)
+        call_command(
+            "dispatch", "open", d.world.tenant.slug, "--as", desk.admin.username, "--reason", "anna asks them",
+            "--hand-over", desk.anna.username,
+        )  # fmt: skip
+        assert desk.case(job).assignee == desk.anna
+        d.run(job)
+        assert (states(d, job), erp.received) == (("NEEDS_RECONCILIATION", ["UNKNOWN"]), [])
+
+
+def test_the_same_key_goes_out_again_in_its_window_when_dispatch_is_open_and_only_then() -> None:
+    with FaultServer(OK) as erp:
+        desk = Desk.make(erp.url, a_keyed_contract())
+        d, job = desk.sending, desk.sending.ready()
+        restore()
+        made = d.operation(job)
+        assert (made.next_step, made.first_may_have_been_sent_at) == ("resubmit", made.created_at)
+        d.step(made)
+        assert erp.received == []
+        case = desk.case(job)
+        take(
+            tenant_id=d.tenant_id, case_id=case.pk, person_id=desk.anna.pk, version=case.version,
+            now=timezone.now(),
+        )  # fmt: skip
+        opened(desk)
+        d.run(job)
+        assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
+        assert made.operation_key.encode() in erp.received[0]
+
+
+def test_a_submission_that_was_open_in_the_backup_is_not_taken_for_unsent_though_it_was_not_marked() -> None:
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        d, job = desk.sending, desk.sending.ready()
+        one = d.operation(job)
+        before = open_submission(claim=d.claim(one), operation_id=one.pk, looked=UNSEEN, now=timezone.now())
+        assert isinstance(before, Opened)
+        put_back()
+        with pytest.raises(NotBegun, match="copied here from a dump"):
+            barrier(before.sender)()
+        assert noticing.look()
+        assert [s.outcome for s in d.submissions(job)] == ["unknown"]
+        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
+        with pytest.raises(NotBegun):
+            barrier(before.sender)()
+        assert set(erp.received) <= {b""}
+
+
+def test_what_waited_for_its_approval_is_held_and_quarantined_when_it_is_approved_after_all() -> None:
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        d = desk.sending
+        d.world.policy()
+        job = d.world.job()
+        d.world.freeze(job, draft(operations=[operation(action="update", body=BODY)]))
+        restore()
+        held = d.fresh(job)
+        assert (held.state, held.held_by) == ("AWAITING_APPROVAL", "the restore")
+        opened(desk)
+        release_job(tenant_id=d.tenant_id, job_id=job.pk, person_id=desk.anna.pk, now=timezone.now())
+        d.world.decide(d.world.proposal(job), d.world.manager)
+        assert states(d, job) == ("READY_TO_COMMIT", ["PREPARED"])
+        d.step(d.operation(job))
+        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
+        assert d.operation(job).first_may_have_been_sent_at == d.world.proposal(job).frozen_at
+        assert erp.received == []
+
+
+def test_new_jobs_are_approved_while_dispatch_is_shut_and_sent_when_it_is_open() -> None:
+    with FaultServer(OK) as erp:
+        desk = Desk.make(erp.url, a_contract())
+        restore()
+        d, job = desk.sending, desk.sending.ready(at=timezone.now() + timedelta(seconds=1))
+        d.step(d.operation(job))
+        assert (states(d, job), erp.received) == (("READY_TO_COMMIT", ["PREPARED"]), [])
+        opened(desk)
+        d.run(job)
+        assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
+
+
+def test_a_restore_that_ends_in_the_middle_leaves_dispatch_shut_and_is_finished_by_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        d = desk.sending
+        jobs = [d.ready("V-1"), d.ready("V-2"), d.ready("V-1")]
+        put_back()
+        with monkeypatch.context() as patch:
+            patch.setattr(restoring, "_hold", _dies)
+            with pytest.raises(_Died):
+                noticing.look()
+        assert [states(d, job)[1] for job in jobs] == [["UNKNOWN"], ["PREPARED"], ["PREPARED"]]
+        with pytest.raises(DatabaseError, match="may have been sent"), acting(d.tenant_id):
+            Tenant.objects.filter(pk=d.tenant_id).update(shut_at=None)
+        assert noticing.look()
+        # Only one operation on a record may be in doubt: the third job waits, held, and is looked at after the first.
+        assert [states(d, job)[1] for job in jobs] == [["UNKNOWN"], ["UNKNOWN"], ["PREPARED"]]
+        assert [d.fresh(job).held_by for job in jobs] == ["", "", "the restore"]
+        assert erp.received == []
+
+
+def test_rows_count_as_the_installation_only_when_dispatch_is_shut_for_all() -> None:
+    desk = Desk.make("http://127.0.0.1:9", a_contract())
+    put_back()
+    with pytest.raises(DatabaseError, match="shut for every organisation"), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE access_installation SET home_table = 'access_installation'::regclass::oid::bigint"
+        )
+    restore()
+    with pytest.raises(DatabaseError, match="was restored"), acting(desk.tenant_id):
+        Tenant.objects.filter(pk=desk.tenant_id).update(restored_at=None, shut_at=None)
+
+
+class _Died(Exception):
+    pass
+
+
+def _dies(*_: object) -> bool:
+    raise _Died
