@@ -18,6 +18,7 @@ import httpx
 
 from access.addresses import AddressRefused, resolve
 
+_PIECE = 16_384
 Wrap = Callable[[httpcore.NetworkStream], httpcore.NetworkStream]
 
 
@@ -37,10 +38,26 @@ class Transport(httpx.HTTPTransport):
         )
 
 
-def ends_within(seconds: float) -> Wrap:
-    """For the whole exchange, from now on: a peer that sends a byte now and then cannot hold it open."""
-    until = time.monotonic() + seconds
-    return lambda stream: _Until(stream, until)
+class Deadline:
+    """When an exchange has to be over: a peer that takes or sends a byte now and then cannot hold it open."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.restart()
+
+    def restart(self) -> None:
+        """Count from now on."""
+        self._at = time.monotonic() + self._seconds
+
+    def left(self, timeout: float | None) -> float:
+        """How long a single wait of at most `timeout` may take; nothing or less when it is over."""
+        left = self._at - time.monotonic()
+        return left if timeout is None else min(timeout, left)
+
+
+def ends_by(deadline: Deadline) -> Wrap:
+    """A connection whose every wait ends at the latest when the whole exchange must."""
+    return lambda stream: _Until(stream, deadline)
 
 
 @cache
@@ -78,17 +95,18 @@ class _CheckedBackend(httpcore.NetworkBackend):
 
 
 class _Until(httpcore.NetworkStream):
-    """A stream whose every wait ends at the latest when the whole exchange must."""
+    """Writes in pieces: one long write would begin its time-out anew with every byte that the peer takes."""
 
-    def __init__(self, stream: httpcore.NetworkStream, until: float) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._stream = stream
-        self._until = until
+        self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._left(timeout))
+        return self._stream.read(max_bytes, self._left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._left(timeout))
+        for begin in range(0, len(buffer), _PIECE):
+            self._stream.write(buffer[begin : begin + _PIECE], self._left(timeout, httpcore.WriteTimeout))
 
     def close(self) -> None:
         self._stream.close()
@@ -96,13 +114,14 @@ class _Until(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _Until(self._stream.start_tls(ssl_context, server_hostname, self._left(timeout)), self._until)
+        left = self._left(timeout, httpcore.ConnectTimeout)
+        return _Until(self._stream.start_tls(ssl_context, server_hostname, left), self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
 
-    def _left(self, timeout: float | None) -> float:
-        left = self._until - time.monotonic()
+    def _left(self, timeout: float | None, late: type[httpcore.TimeoutException]) -> float:
+        left = self._deadline.left(timeout)
         if left <= 0:
-            raise httpcore.ReadTimeout("the whole exchange took too long")
-        return left if timeout is None else min(timeout, left)
+            raise late("the whole exchange took too long")
+        return left

@@ -71,6 +71,9 @@ AFTER_THE_MARK: dict[str, str] = {
     "RemoteProtocolError": "the connection ended without a usable answer",
 }
 
+_NO_CERTIFICATE = "ALERT_CERTIFICATE_REQUIRED"
+"""TLS 1.3 says so only after the request has left; it takes no request in before a certificate has come."""
+
 STATUSES: dict[int, tuple[Outcome, bool]] = {
     **dict.fromkeys((400, 402, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422, 431, 451, 501), (Outcome.REFUSED, False)),
     **dict.fromkeys((401, 403, 407), (Outcome.NOT_APPLIED, True)),
@@ -121,10 +124,11 @@ def _without_answer(seen: Exchange) -> Reading:
         outcome, words, blocked = BEFORE_THE_MARK.get(seen.exception, default)
         certificates = seen.exception == "ConnectError" and "start_tls.failed" in " ".join(seen.trace)
         return Reading(outcome, f"{words}{said}"[:300], blocked=blocked or certificates)
-    if seen.exception == "LocalProtocolError" and seen.trace[-2:-1] == (
-        "http11.send_request_headers.failed",
-    ):
+    if seen.exception == "LocalProtocolError" and seen.written is None:
+        # The client refused to put its head into bytes, which it does only after the barrier.
         return Reading(Outcome.OUR_FAULT, f"the request is malformed{said}"[:300], blocked=True)
+    if seen.exception == "ReadError" and _NO_CERTIFICATE in seen.message:
+        return Reading(Outcome.NOT_APPLIED, f"the receiver asks for a certificate{said}"[:300], blocked=True)
     return Reading(Outcome.UNKNOWN, f"{AFTER_THE_MARK.get(seen.exception, seen.exception)}{said}"[:300])
 
 

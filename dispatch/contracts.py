@@ -216,12 +216,12 @@ class Contract(_Frozen):
         seconds = max(0.0, float(self.retention) - self.retention_margin)
         return first_sent_at + timedelta(seconds=seconds)
 
-    def absence_counts_from(self, send_deadline: datetime) -> datetime | None:
+    def absence_counts_from(self, quiet_at: datetime) -> datetime | None:
         """From when a lookup that finds nothing proves that nothing was applied; None: never."""
         if self.lookup is None or self.lookup.absence_is_proof_after is None:
             return None
         wait = self.in_flight_max + self.lookup.lag + self.lookup.absence_is_proof_after
-        return send_deadline + timedelta(seconds=wait)
+        return quiet_at + timedelta(seconds=wait)
 
     def action_of(self, method: str, path: str) -> Action | None:
         """The action that a frozen request is one of."""

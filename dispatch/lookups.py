@@ -127,7 +127,7 @@ def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: da
     submissions = list(Submission.objects.filter(operation=operation))
     if any(s.closed_at is None for s in submissions):
         return False
-    last = outcomes.last_deadline(operation, submissions)
+    last = outcomes.quiet_from(operation, submissions)
     counts_from = contract.absence_counts_from(last) if last is not None else None
     return counts_from is not None and asked_at >= counts_from
 

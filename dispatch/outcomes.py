@@ -134,9 +134,9 @@ def _unknown_to_us(operation: Operation) -> list[str]:
     return [] if proof is not None and proof[0] > operation.quarantined_at else [Outcome.UNKNOWN.value]
 
 
-def last_deadline(operation: Operation, submissions: Sequence[Submission]) -> datetime | None:
-    """When the last send must have left by: of these, and of those that a backup may know nothing of. None: of none."""
-    ends = [s.send_deadline_at for s in submissions]
+def quiet_from(operation: Operation, submissions: Sequence[Submission]) -> datetime | None:
+    """From when no byte of a send leaves any more: of these, and of those that a backup may know nothing of. None: of none."""
+    ends = [s.quiet_at for s in submissions]
     if operation.quarantined_at is not None:
         window = Contract.model_validate(operation.contract.terms).timeouts.send_window
         ends.append(operation.quarantined_at + timedelta(seconds=window))
@@ -156,7 +156,7 @@ def decide(
     facts = recovery.Facts(
         now=now,
         since=(last.closed_at if last else None) or now,
-        last_send_deadline=last_deadline(operation, submissions) or now,
+        quiet_at=quiet_from(operation, submissions) or now,
         lookups=operation.lookups,
         last_lookup_at=_last_lookup_at(operation),
         resubmissions=operation.automatic_resubmissions,
@@ -291,10 +291,13 @@ def _no_more_sends(job: Job, operation: Operation, submissions: list[Submission]
         return True
     if block_of(operation.proposed.proposal.recipient) is not None:
         return True
-    if submissions and submissions[-1].outcome == Outcome.PENDING:
-        return True
-    # A 500 again under the same key is the stored answer: sending on would repeat it for ever.
-    return bool(submissions) and submissions[-1].resubmission and submissions[-1].status == 500
+    last = submissions[-1] if submissions else None
+    if last is None:
+        return False
+    # A 500 again under the same key is the stored answer: sending on would repeat it for ever. Where a redirect leads
+    # nobody has approved, and asking the same address again would be answered the same.
+    stored = last.resubmission and last.status == 500
+    return last.outcome == Outcome.PENDING or stored or 300 <= (last.status or 0) < 400
 
 
 def _last_lookup_at(operation: Operation) -> datetime | None:

@@ -27,7 +27,7 @@ class Facts:
 
     now: datetime
     since: datetime
-    last_send_deadline: datetime
+    quiet_at: datetime
     lookups: int = 0
     last_lookup_at: datetime | None = None
     resubmissions: int = 0
@@ -60,7 +60,7 @@ def decide(facts: Facts, contract: Contract) -> Step:
         return Step(NextStep.RESUBMIT, at, "the receiver recognises the same key and bytes")
     if lookup is not None and facts.lookups < len(lookup.schedule):
         return Step(NextStep.LOOK_UP, _at(facts, lookup.wait(facts.lookups)), "asks the receiver again")
-    counts_from = contract.absence_counts_from(facts.last_send_deadline)
+    counts_from = contract.absence_counts_from(facts.quiet_at)
     if counts_from is not None and (facts.last_lookup_at is None or facts.last_lookup_at < counts_from):
         return Step(NextStep.LOOK_UP, max(facts.now, counts_from), "from then on, finding nothing proves it")
     return Step(NextStep.NONE, why=_why_none(facts, contract))

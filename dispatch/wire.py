@@ -2,7 +2,8 @@
 
 HTTP/1.1 only, no kept connections, no redirects, no retries, nothing from the environment, every timeout named: each
 of these otherwise repeats, moves or answers a request without our knowing. The address is resolved once and checked
-(`access/outbound.py`), and the body is read raw up to a limit.
+(`access/outbound.py`), the body is read raw up to a limit, and from the first byte on the whole exchange takes no longer
+than its timeouts together: whoever takes an operation over counts on that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import httpcore
 import httpx
 
 from access.addresses import AddressRefused, check_url
-from access.outbound import Transport
+from access.outbound import Deadline, Transport, ends_by
 from approvals.rendering import LEFT_OUT
 from dispatch.contracts import Timeouts
 from dispatch.sent import Recorder, Written
@@ -94,12 +95,14 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
     `barrier` is called just before the first byte; what it raises ends the exchange with nothing sent. The caller is
     outside any transaction.
     """
-    seen, recorder = _Watch(barrier), Recorder((*request.secret_headers, *LEFT_OUT))
+    deadline = Deadline(timeouts.longest.total_seconds())
+    seen, recorder = _Watch(barrier, deadline), Recorder((*request.secret_headers, *LEFT_OUT))
+    ending = ends_by(deadline)
     try:
         check_url(request.url)
         with (
             httpx.Client(
-                transport=Transport(lambda stream: _Recorded(stream, recorder)),
+                transport=Transport(lambda stream: ending(_Recorded(stream, recorder))),
                 timeout=_timeout(timeouts),
                 follow_redirects=False,
                 trust_env=False,
@@ -127,7 +130,7 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
             marked=seen.passed,
             trace=tuple(seen.events),
             exception=type(failed).__name__,
-            message=str(failed)[:300],
+            message=_message(failed),
             written=recorder.written(),
         )
 
@@ -135,8 +138,9 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
 class _Watch:
     """Listens to httpcore's trace, and stands at the barrier."""
 
-    def __init__(self, barrier: Barrier | None) -> None:
+    def __init__(self, barrier: Barrier | None, deadline: Deadline) -> None:
         self._barrier = barrier
+        self._deadline = deadline
         self.passed = False
         self.events: list[str] = []
 
@@ -148,6 +152,7 @@ class _Watch:
             raise NotBegun("a second request under one send")
         if self._barrier is not None:
             self._barrier()
+        self._deadline.restart()
         self.passed = True
 
 
@@ -155,6 +160,14 @@ def _timeout(timeouts: Timeouts) -> httpx.Timeout:
     return httpx.Timeout(
         connect=timeouts.connect, read=timeouts.read, write=timeouts.write, pool=timeouts.connect
     )
+
+
+def _message(failed: Exception) -> str:
+    if isinstance(failed, httpx.LocalProtocolError):
+        return str(failed).partition(" b")[
+            0
+        ]  # what follows is the header that it refuses: perhaps the secret
+    return str(failed)[:300]
 
 
 def _headers(request: Request) -> dict[str, str]:

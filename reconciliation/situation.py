@@ -20,7 +20,7 @@ from dispatch.classification import Outcome
 from dispatch.contracts import Contract
 from dispatch.locks import database_clock
 from dispatch.models import Observation, Operation, ReceiverContract, Submission
-from dispatch.outcomes import last_deadline, safe_until
+from dispatch.outcomes import quiet_from, safe_until
 from dispatch.permits import what_stops_the_organisation
 from dispatch.states import OperationState
 from reconciliation.kinds import VerbName, terms_of
@@ -72,14 +72,14 @@ class Doubt:
     def may_arrive_until(self) -> datetime | None:
         """Until when a send that has left could still be worked on, by the slower of the two contracts."""
         sent = [s for s in self.submissions if s.may_have_been_sent_at or s.closed_at is None]
-        end = last_deadline(self.operation, sent)
+        end = quiet_from(self.operation, sent)
         longest = max(self.contract.in_flight_max, self.in_force.in_flight_max)
         return end + timedelta(seconds=longest) if end is not None else None
 
     @property
     def absence_counts_from(self) -> datetime | None:
         """From when a look-up that finds nothing proves it, by the stricter of the two contracts; None: never."""
-        end = last_deadline(self.operation, self.submissions)
+        end = quiet_from(self.operation, self.submissions)
         if end is None:
             return None
         both = [c.absence_counts_from(end) for c in (self.contract, self.in_force)]

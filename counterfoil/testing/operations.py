@@ -34,6 +34,11 @@ class Submission:
     receipt: str = ""
     closed_at: datetime | None = None
 
+    @property
+    def quiet_at(self) -> datetime:
+        """From when no byte of it leaves any more."""
+        return max(self.send_deadline_at, self.closed_at or self.send_deadline_at)
+
 
 @dataclass
 class Operation:
@@ -115,7 +120,7 @@ class Operation:
         facts = recovery.Facts(
             now=now,
             since=(last.closed_at if last else None) or now,
-            last_send_deadline=max((s.send_deadline_at for s in submissions), default=now),
+            quiet_at=max((s.quiet_at for s in submissions), default=now),
             lookups=self.lookups,
             last_lookup_at=self.last_lookup_at,
             resubmissions=self.resubmissions,
@@ -133,7 +138,7 @@ class Operation:
         """From when finding nothing proves that nothing was applied; None: never."""
         if not self.submissions:
             return None
-        return self.contract.absence_counts_from(self.submissions[-1].send_deadline_at)
+        return self.contract.absence_counts_from(max(s.quiet_at for s in self.submissions))
 
     def back_off(self, reading: Reading) -> timedelta:
         """How long to wait after sends that definitely did nothing."""
@@ -150,4 +155,5 @@ def _no_more_sends(submissions: list[Submission]) -> bool:
     if last is None:
         return False
     # A 500 again under the same key is the stored answer: sending on would repeat it for ever.
-    return last.outcome is Outcome.PENDING or (last.resubmission and last.status == 500)
+    stored = last.resubmission and last.status == 500
+    return last.outcome is Outcome.PENDING or stored or 300 <= (last.status or 0) < 400

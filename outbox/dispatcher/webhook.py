@@ -15,7 +15,7 @@ import httpx
 from standardwebhooks.webhooks import Webhook
 
 from access.addresses import AddressRefused, check_url
-from access.outbound import Transport, ends_within
+from access.outbound import Deadline, Transport, ends_by
 from outbox.dispatcher.outcomes import Delivered, Later, Never, Outcome
 from web.redaction import hide
 
@@ -42,7 +42,7 @@ def post(what: Post, now: datetime) -> Outcome:
         check_url(what.url)
         with (
             httpx.Client(
-                transport=Transport(ends_within(SECONDS)),
+                transport=Transport(ends_by(Deadline(SECONDS))),
                 timeout=_TIMEOUT,
                 follow_redirects=False,
                 trust_env=False,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 
@@ -15,8 +18,9 @@ Behaviour = Callable[[socket.socket], bytes]
 class FaultServer:
     """Listens on a port of its own, or the one given; `received` holds what each connection brought, in order."""
 
-    def __init__(self, *behaviours: Behaviour, port: int = 0) -> None:
+    def __init__(self, *behaviours: Behaviour, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self._behaviours = list(behaviours)
+        self._tls = tls
         self.received: list[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", port))
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -24,7 +28,8 @@ class FaultServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        where = "http://127.0.0.1" if self._tls is None else "https://localhost"
+        return f"{where}:{self._listener.getsockname()[1]}"
 
     def then(self, *behaviours: Behaviour) -> None:
         self._behaviours.extend(behaviours)
@@ -52,6 +57,9 @@ class FaultServer:
             index = len(self.received)
             self.received.append(b"")
             try:
+                if self._tls is not None:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
+                    self._open.append(connection)
                 self.received[index] = behaviour(connection)
             except OSError:
                 pass
@@ -109,6 +117,54 @@ def fin(connection: socket.socket) -> bytes:
 def silence(connection: socket.socket) -> bytes:
     """Reads everything and never answers; the connection stays open."""
     return read_all(connection)
+
+
+def stops_reading(connection: socket.socket) -> bytes:
+    """Takes the head and a little more, and leaves the rest where it is."""
+    return connection.recv(4096)
+
+
+def closes_midway(connection: socket.socket) -> bytes:
+    """Takes the head and a little more, and closes over the rest."""
+    data = connection.recv(4096)
+    connection.close()
+    return data
+
+
+def sips(connection: socket.socket) -> bytes:
+    """Takes a little every now and then: no single write ever waits for long."""
+    data = b""
+    while chunk := connection.recv(65536):
+        data += chunk
+        time.sleep(0.02)
+    return data
+
+
+def early(raw: bytes) -> Behaviour:
+    """Answers before the body has come, and closes over it."""
+
+    def answer(connection: socket.socket) -> bytes:
+        data = connection.recv(4096)
+        connection.sendall(raw)
+        connection.close()
+        return data
+
+    return answer
+
+
+def drips(head: bytes, piece: bytes) -> Behaviour:
+    """Reads everything, answers `head` and then one `piece` after another for as long as anybody reads them."""
+
+    def answer(connection: socket.socket) -> bytes:
+        data = read_all(connection)
+        connection.sendall(head)
+        with contextlib.suppress(OSError):
+            while True:
+                connection.sendall(piece)
+                time.sleep(0.02 if len(piece) < 100 else 0)
+        return data
+
+    return answer
 
 
 def says(raw: bytes) -> Behaviour:

@@ -82,9 +82,7 @@ def test_a_change_of_one_version_names_it_and_a_412_leaves_an_earlier_send_in_do
 
 
 def test_a_receiver_that_keeps_its_errors_is_not_sent_the_same_key_after_a_500() -> None:
-    facts = Facts(
-        now=NOW, since=NOW, last_send_deadline=NOW, safe_until=NOW + timedelta(hours=1), stored_error=True
-    )
+    facts = Facts(now=NOW, since=NOW, quiet_at=NOW, safe_until=NOW + timedelta(hours=1), stored_error=True)
     assert decide(facts, a_keyed_contract()).kind is NextStep.RESUBMIT
     step = decide(facts, a_keyed_contract(caches_errors="all"))
     assert (step.kind, step.why) == (NextStep.NONE, "the receiver keeps its error and would only repeat it")
@@ -95,7 +93,7 @@ def test_a_lookup_is_not_asked_before_it_can_see_and_absence_waits_as_long() -> 
         path="/o/{operation_key}", authoritative=True, absence_is_proof_after=5, lag=120, schedule=(1, 300)
     )
     contract = a_lookup_contract(lookup=lookup, in_flight_max=10)
-    step = decide(Facts(now=NOW, since=NOW, last_send_deadline=NOW), contract)
+    step = decide(Facts(now=NOW, since=NOW, quiet_at=NOW), contract)
     assert (step.kind, step.at) == (NextStep.LOOK_UP, NOW + timedelta(seconds=120))
     assert lookup.wait(1) == 300
     assert contract.absence_counts_from(NOW) == NOW + timedelta(seconds=135)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from dispatch.contracts import Contract
 from dispatch.looking import UNSEEN
@@ -16,6 +18,7 @@ from tests.dispatch.world import (
     a_keyed_contract,
     a_lookup_contract,
     as_json,
+    as_owner,
     end_worker,
     make_worker,
 )
@@ -110,6 +113,28 @@ def test_a_replayed_500_stops_the_resubmissions() -> None:
         d.run(job)
         assert outcome(d, job) == ("NEEDS_RECONCILIATION", "UNKNOWN", ["unknown", "unknown"])
         assert len(erp.received) == 2
+
+
+def test_a_redirect_is_neither_followed_nor_asked_for_again() -> None:
+    with FaultServer(answers(307, Location="http://169.254.169.254/latest/meta-data/"), OK) as erp:
+        d = Dispatching.make(erp.url, a_keyed_contract())
+        job = d.ready()
+        d.run(job)
+        assert outcome(d, job) == ("NEEDS_RECONCILIATION", "UNKNOWN", ["unknown"])
+        assert len(erp.received) == 1
+
+
+def test_absence_counts_from_the_end_of_a_send_that_took_long() -> None:
+    """The body left slowly, beyond the time in which a send may begin: until it ended it could still arrive."""
+    with FaultServer(fin, answers(404, as_json({}))) as erp:
+        d = Dispatching.make(erp.url, a_lookup_contract(in_flight_max=60))
+        job = d.ready()
+        d.step(d.operation(job))
+        ended = timezone.now() + timedelta(seconds=30)
+        as_owner("dispatch_submission", "send_deadline_at = opened_at, closed_at = %s", [ended])
+        d.step(d.operation(job))
+        d.step(d.operation(job))
+    assert d.operation(job).next_step_at == ended + timedelta(seconds=60)
 
 
 def test_other_content_under_our_key_is_an_incident_and_never_a_new_key() -> None:
@@ -282,8 +307,6 @@ def test_a_marked_send_of_a_worker_that_lives_is_waited_for() -> None:
 
 
 def _opened_and_left(d: Dispatching, job: Job, *, marked: bool) -> None:
-    from django.utils import timezone
-
     from dispatch.marker import barrier
     from dispatch.opening import Opened, open_submission
 
