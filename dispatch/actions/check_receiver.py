@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from access import authority, tenant_journal
 from access.refusals import Conflict, Unprocessable
-from access.revocation import revocation_of
 from access.roles import Role
+from access.switches import revocation_of
 from access.tenancy import acting, reading
 from dispatch.contracts import Contract
 from dispatch.locks import NoSuchReceiver
