@@ -14,7 +14,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import time
 from typing import Any
@@ -55,14 +55,23 @@ class Fault:
 
 def read(text: str) -> RuleSet | list[Fault]:
     """The rule set that a text says, or what is wrong with it."""
+    value = parse(text, "a policy")
+    if not isinstance(value, dict):
+        return value
+    found = faults_in(value)
+    return found if isinstance(found, RuleSet) else placed(found, text)
+
+
+def parse(text: str, what: str) -> dict[str, Any] | list[Fault]:
+    """The values of a text that people edit, or why it is no TOML; `what` it is goes into the sentence."""
     if len(text) > LONGEST:
-        return [Fault((), f"a policy has at most {LONGEST:,} characters")]
+        return [Fault((), f"{what} has at most {LONGEST:,} characters")]
     too_long = (n for n, line in enumerate(text.split("\n"), start=1) if len(line) > LONGEST_LINE)
     if number := next(too_long, 0):
         return [Fault((), f"a line has at most {LONGEST_LINE:,} characters", number)]
     try:
         # Figures stay the text that was typed: as a float an amount would be lost already.
-        value = tomllib.loads(text, parse_float=str)
+        return tomllib.loads(text, parse_float=str)
     except tomllib.TOMLDecodeError as broken:
         at = _AT.search(str(broken))
         line = int(at[1]) if at and at[1] else text.count("\n") + 1
@@ -70,9 +79,10 @@ def read(text: str) -> RuleSet | list[Fault]:
         return [Fault((), f"this is not TOML: {sentence[:1].lower()}{sentence[1:]}", line)]
     except RecursionError:
         return [Fault((), "this is not TOML that can be read: it is nested too deep")]
-    found = faults_in(value)
-    if isinstance(found, RuleSet):
-        return found
+
+
+def placed(found: Iterable[Fault], text: str) -> list[Fault]:
+    """The faults, each with the line of the text that it is about."""
     lines = _lines(text)
     return [Fault(f.place, f.sentence, _line_of(f.place, lines)) for f in found]
 
@@ -82,12 +92,15 @@ def faults_in(value: Mapping[str, Any]) -> RuleSet | list[Fault]:
     try:
         return RuleSet.model_validate(value)
     except ValidationError as invalid:
-        said = [sentence for _, sentence in problems_in(invalid)]
-        places = [
-            e["loc"] for e in invalid.errors(include_url=False, include_input=False, include_context=False)
-        ]
-        pairs = list(zip(places, said, strict=False))[:MOST_FAULTS]
-        return [Fault(tuple(p for p in place if p != "[key]"), sentence) for place, sentence in pairs]
+        return faults_of(invalid)
+
+
+def faults_of(invalid: ValidationError) -> list[Fault]:
+    """What pydantic refuses, each with its place and a sentence."""
+    said = [sentence for _, sentence in problems_in(invalid)]
+    places = [e["loc"] for e in invalid.errors(include_url=False, include_input=False, include_context=False)]
+    pairs = list(zip(places, said, strict=False))[:MOST_FAULTS]
+    return [Fault(tuple(p for p in place if p != "[key]"), sentence) for place, sentence in pairs]
 
 
 def write(rules: RuleSet) -> str:

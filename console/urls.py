@@ -6,6 +6,7 @@ from console import health
 from console.views import (
     again,
     changing,
+    contracts,
     correcting,
     costs,
     events,
@@ -65,6 +66,12 @@ urlpatterns: list[URLPattern] = [
     path("t/<slug:slug>/events/", events.events, name="events"),
     path("t/<slug:slug>/events/<int:event_id>/discard/", events.discard, name="event-discard"),
     path("t/<slug:slug>/receivers/", receivers.receivers, name="receivers"),
+    path("t/<slug:slug>/receivers/<int:receiver_id>/contract/", contracts.contract, name="receiver-contract"),
+    path(
+        "t/<slug:slug>/receivers/<int:receiver_id>/contract/write/",
+        contracts.write,
+        name="receiver-contract-write",
+    ),
     path("t/<slug:slug>/receivers/<int:receiver_id>/pause/", receivers.pause, name="receiver-pause"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/resume/", receivers.resume, name="receiver-resume"),
 ]

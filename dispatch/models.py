@@ -53,6 +53,8 @@ class ReceiverContract(TenantModel):
     terms = models.JSONField()
     reviewed_at = models.DateTimeField()
     source = models.CharField(max_length=500, default="", blank=True)
+    written_by = models.CharField(max_length=200, default="", db_default="", blank=True)
+    reason = models.CharField(max_length=1000, default="", db_default="", blank=True)
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [

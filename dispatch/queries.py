@@ -10,6 +10,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from dispatch.contracts import Contract
 from dispatch.explaining import Term, explain
+from dispatch.locks import NoSuchReceiver
 from dispatch.models import Observation, Operation, Receiver, ReceiverContract, Submission
 from dispatch.sent import Comparison
 from dispatch.states import UNSETTLED, OperationState
@@ -96,17 +97,28 @@ def views_of(operations: Sequence[Operation]) -> list[OperationView]:
     return [OperationView(o, submissions[o.pk], observations[o.pk]) for o in operations]
 
 
+def receiver(receiver_id: int) -> ReceiverView:
+    """One receiver with its contract in force. Raises NoSuchReceiver."""
+    found = _views_of(list(Receiver.objects.filter(pk=receiver_id)))
+    if not found:
+        raise NoSuchReceiver(f"There is no receiver {receiver_id} here.")
+    return found[0]
+
+
 def receivers() -> list[ReceiverView]:
     """Every receiver by name, with its state. Three queries."""
-    rows = list(Receiver.objects.order_by("name", "pk"))
+    return _views_of(list(Receiver.objects.order_by("name", "pk")))
+
+
+def _views_of(rows: Sequence[Receiver]) -> list[ReceiverView]:
     counts = dict(
-        Operation.objects.filter(state__in=UNSETTLED)
+        Operation.objects.filter(state__in=UNSETTLED, receiver__in=rows)
         .values_list("receiver_id")
         .annotate(n=Count("pk"))
         .order_by("receiver_id")
     )
     latest: dict[int, ReceiverContract] = {}
-    for row in ReceiverContract.objects.order_by("receiver_id", "version"):
+    for row in ReceiverContract.objects.filter(receiver__in=rows).order_by("receiver_id", "version"):
         latest[row.receiver_id] = row
     return [
         ReceiverView(

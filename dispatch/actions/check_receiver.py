@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from access import authority, tenant_journal
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
-from access.switches import revocation_of
+from access.switches import switches_of
 from access.tenancy import acting, reading
 from dispatch.contracts import Contract
 from dispatch.locks import NoSuchReceiver
@@ -23,7 +23,7 @@ class NoSandbox(Unprocessable):
 
 
 class NothingIsSent(Conflict):
-    """The receiver is paused, or the organisation revoked."""
+    """The receiver is paused, the organisation revoked, or dispatch shut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +82,9 @@ def still_allowed(tenant_id: int, name: str) -> None:
 def _stopped(tenant_id: int, receiver: Receiver) -> str:
     if receiver.paused_at is not None:
         return f"{receiver.title} is paused by {receiver.paused_by}. Nothing is sent."
-    revoked = revocation_of(tenant_id)
-    return f"The organisation is revoked: {revoked.reason} Nothing is sent." if revoked is not None else ""
+    stops = switches_of(tenant_id)
+    if stops.revocation is not None:
+        return f"The organisation is revoked: {stops.revocation.reason} Nothing is sent."
+    if stops.restored is not None and stops.restored.shut_at is not None:
+        return "Dispatch is shut since the rows came out of a backup. Nothing is sent."
+    return ""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Max
 from pydantic import ValidationError
 
 from access import authority, tenant_journal
@@ -31,6 +30,10 @@ class BadReceiver(Unprocessable):
 
 class BadContract(Unprocessable):
     """The contract does not say what it must, or contradicts itself; the message names the first fault."""
+
+
+class ContractWrittenMeanwhile(Conflict):
+    """Somebody wrote another version since this one was begun."""
 
 
 class PauseUnchanged(Conflict):
@@ -90,21 +93,32 @@ def keep_receiver(
 
 
 def write_contract(
-    *, tenant_id: int, receiver_id: int, terms: dict[str, Any], source: str, person_id: int, now: datetime
-) -> ReceiverResult:
+    *, tenant_id: int, receiver_id: int, terms: dict[str, Any], source: str, person_id: int, now: datetime,
+    reason: str = "", expected: int | None = None,
+) -> ReceiverResult:  # fmt: skip
     """Add the next version of a receiver's contract. Admins only; the same terms again change nothing.
 
-    What was frozen under an earlier version stays under it, except that windows use the stricter of both. Raises
-    NoSuchReceiver, NotPermitted, BadContract.
+    What was frozen under an earlier version stays under it, except that windows use the stricter of both. `expected`:
+    the version that it follows, 0 for the first. Raises NoSuchReceiver, NotPermitted, BadContract,
+    ContractWrittenMeanwhile.
     """
     with acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
-        return keep_contract(receiver_id=receiver_id, terms=terms, source=source, actor=actor, now=now)
+        return keep_contract(
+            receiver_id=receiver_id,
+            terms=terms,
+            source=source,
+            actor=actor,
+            now=now,
+            reason=reason,
+            expected=expected,
+        )
 
 
 def keep_contract(
-    *, receiver_id: int, terms: dict[str, Any], source: str, actor: Actor, now: datetime
-) -> ReceiverResult:
+    *, receiver_id: int, terms: dict[str, Any], source: str, actor: Actor, now: datetime, reason: str = "",
+    expected: int | None = None,
+) -> ReceiverResult:  # fmt: skip
     """The write of `write_contract`, inside the caller's transaction and scope. Locks the receiver."""
     try:
         contract = Contract.model_validate(terms)
@@ -119,13 +133,17 @@ def keep_contract(
     last = versions.order_by("-version").first()
     if last is not None and _says(last.terms, contract):
         return ReceiverResult(receiver.pk, last.version)
-    version = (versions.aggregate(v=Max("version"))["v"] or 0) + 1
+    version = (last.version if last is not None else 0) + 1
+    if expected is not None and expected != version - 1:
+        raise ContractWrittenMeanwhile(f"Version {version - 1} of the contract was written meanwhile.")
     ReceiverContract.objects.create(
         tenant_id=receiver.tenant_id, receiver=receiver, version=version, terms=kept, reviewed_at=now,
-        source=source[:500],
+        source=source[:500], written_by=actor.name[:200], reason=reason[:1000],
     )  # fmt: skip
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
     evidence = {"receiver": receiver.name, "version": version, "title": contract.title, "digest": digest}
+    if reason:
+        evidence["reason"] = reason
     tenant_journal.record(event="contract.written", actor=actor, evidence=evidence)
     return ReceiverResult(receiver.pk, version)
 
