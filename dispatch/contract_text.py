@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,13 @@ _TABLES = ("actions", "lookup", "statement_feed", "timeouts")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field of a contract that differs, as its text has it; `same` is what the table of rules wants."""
+    """One field or table of a contract that differs, as its text has it. Of a table only what is not in both; `same`:
+    how many lines are."""
 
     rule: str
     before: tuple[str, ...]
     after: tuple[str, ...]
-    same: int = 0
+    same: int
 
 
 def read(text: str) -> Contract | list[Fault]:
@@ -62,13 +63,22 @@ def write(contract: Contract) -> str:
 
 
 def changes(before: Contract, after: Contract) -> list[Change]:
-    """Every field that differs, by its place; empty where both say the same."""
-    was, now = dict(_fields("", _kept(before))), dict(_fields("", _kept(after)))
-    return [
-        Change(place, _shown(was, place), _shown(now, place))
-        for place in sorted({*was, *now})
-        if was.get(place) != now.get(place)
-    ]
+    """Every field that differs, by its place; an action or a table that is new or gone is one. Empty where both agree."""
+    was, now = _places(before), _places(after)
+    found = []
+    for place in sorted({*was, *now}):
+        old, new = _shown(was, place), _shown(now, place)
+        if old != new:
+            both = set(old) & set(new)
+            found.append(
+                Change(
+                    place,
+                    tuple(line for line in old if line not in both),
+                    tuple(line for line in new if line not in both),
+                    len(both),
+                )
+            )
+    return found
 
 
 def _kept(contract: Contract) -> dict[str, Any]:
@@ -79,16 +89,20 @@ def _kept(contract: Contract) -> dict[str, Any]:
     return value
 
 
-def _fields(prefix: str, value: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, inner in value.items():
-        if isinstance(inner, dict):
-            yield from _fields(f"{prefix}{name}.", inner)
-        else:
-            yield f"{prefix}{name}", _value(inner)
+def _places(contract: Contract) -> dict[str, Any]:
+    """Each field with its value, also where that is the default: what is left out holds as well."""
+    value = contract.model_dump(mode="json", exclude_none=True)
+    value["definite_not_applied_codes"].sort()
+    tables = {f"actions.{name}": action for name, action in value.pop("actions").items()}
+    tables |= {name: value.pop(name) for name in ("lookup", "statement_feed", "timeouts") if name in value}
+    return {**value, **tables}
 
 
-def _shown(fields: dict[str, str], place: str) -> tuple[str, ...]:
-    return (fields[place],) if place in fields else ()
+def _shown(places: Mapping[str, Any], place: str) -> tuple[str, ...]:
+    value = places.get(place)
+    if value is None:
+        return ()
+    return tuple(_lines(value)) if isinstance(value, dict) else (_value(value),)
 
 
 def _lines(table: dict[str, Any]) -> list[str]:

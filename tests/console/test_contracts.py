@@ -55,6 +55,23 @@ def test_what_is_wrong_with_a_text_is_named_with_its_line() -> None:
         assert why in " ".join(fault.words for fault in found), found
 
 
+def test_what_would_change_names_defaults_and_whole_actions() -> None:
+    before = KEYED.contract
+    put = before.actions["update-vendor"].model_copy(update={"receipt_path": "number"})
+    after = before.model_copy(
+        update={"in_flight_max": 60.0, "actions": {"update-vendor": put}, "lookup": None}
+    )
+    found = {c.rule: c for c in contract_text.changes(before, after)}
+    assert set(found) == {
+        "in_flight_max", "actions.update-vendor", "actions.write-record", "actions.publish-policy", "lookup",
+    }  # fmt: skip
+    assert (found["in_flight_max"].before, found["in_flight_max"].after) == (("10",), ("60",))
+    changed = found["actions.update-vendor"]
+    assert (changed.before, changed.after) == (('receipt_path = "id"',), ('receipt_path = "number"',))
+    assert found["lookup"].after == ()
+    assert contract_text.changes(before, before) == []
+
+
 def test_an_admin_goes_from_a_preset_over_its_words_to_a_version_with_a_reason(tenant: Tenant) -> None:
     receiver = make_receiver(tenant)
     admin = make_person(tenant, Role.ADMIN)

@@ -17,7 +17,8 @@ from dispatch.recovery import Facts, decide
 from dispatch.requests import Place, request_of
 from dispatch.states import NextStep
 from dispatch.wire import Exchange
-from tests.dispatch.world import BODY, a_contract, a_keyed_contract, a_lookup_contract, as_json
+from tests.dispatch.faults import FaultServer, answers, fin
+from tests.dispatch.world import BODY, Dispatching, a_contract, a_keyed_contract, a_lookup_contract, as_json
 from workflows.authoring import OperationDraft
 
 NOW = datetime(2026, 3, 13, 12, 0, tzinfo=UTC)
@@ -145,3 +146,26 @@ def test_a_contract_kept_before_these_fields_came_means_what_it_meant() -> None:
         del kept[name]
     del kept["actions"]["update"]["precondition"]
     assert Contract.model_validate(kept) == a_keyed_contract()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lost_answer_is_settled_by_the_duplicate_that_the_second_send_is_refused_as() -> None:
+    contract = a_keyed_contract(
+        duplicate_signals=(EXISTS,), duplicate_receipt_path="existing.id", duplicate_is_proof=True
+    )
+    refusal = as_json({"code": "duplicate", "existing": {"id": "R-7"}})
+    with FaultServer(fin, answers(400, refusal)) as erp:
+        d = Dispatching.make(erp.url, contract)
+        job = d.ready()
+        d.run(job)
+        assert (d.job_state(job), d.operation(job).receipt_id, len(erp.received)) == ("CONFIRMED", "R-7", 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_that_is_kept_under_the_key_goes_to_a_person_at_once() -> None:
+    with FaultServer(answers(500), answers(500)) as erp:
+        d = Dispatching.make(erp.url, a_keyed_contract(caches_errors="all"))
+        job = d.ready()
+        d.run(job)
+        assert (d.job_state(job), len(erp.received)) == ("NEEDS_RECONCILIATION", 1)
+        assert d.operation(job).fate_note == "the receiver keeps its error and would only repeat it"
