@@ -115,11 +115,11 @@ def together(contract: Contract, answers: Sequence[Answer], effects: int | None)
     return _finding(name, promised, said, number == 1)
 
 
-def found(contract: Contract, sight: Sight) -> Finding:
-    """A look-up of what was just applied."""
+def found(contract: Contract, sight: Sight, *, pending: bool) -> Finding:
+    """A look-up of what was just applied; `pending`: it was only accepted."""
     assert contract.lookup is not None
     promised = "found, as it was sent"
-    if sight.found is Found.ABSENT and not contract.lookup.authoritative:
+    if sight.found is Found.ABSENT and (pending or not contract.lookup.authoritative):
         return Finding("Look-up of what is there", promised, sight.summary, Verdict.UNCHECKED)
     return _finding("Look-up of what is there", promised, sight.summary, sight.found is Found.APPLIED)
 

@@ -43,6 +43,10 @@ class Subject:
     secret: dict[str, str] = field(default_factory=dict, repr=False)
 
 
+class Stopped(Exception):
+    """A request did not leave, so that nothing can be said of its answer; the message says why."""
+
+
 class Probe:
     """One check. Its three keys are made when it is; `sends` tells what it will send before it does. Raises CannotRender."""
 
@@ -71,13 +75,13 @@ class Probe:
         return listed
 
     def run(self) -> Iterator[Finding]:
-        """Send, ask and judge, finding by finding; it ends with the first where that one was not applied."""
+        """Send, ask and judge, finding by finding; it ends with the first where that one was not applied. Raises Stopped."""
         contract = self._contract
         first = self._send(self._first)
         yield judging.first_send(first)
         if first.reading.outcome not in (Outcome.APPLIED, Outcome.CONFLICTED, Outcome.PENDING):
             return
-        yield from self._look_ups()
+        yield from self._look_ups(pending=first.reading.outcome is Outcome.PENDING)
         second = self._send(self._first)
         yield judging.repeat(contract, first, second, self._effects(self._first))
         if not contract.deduplicates:
@@ -88,7 +92,7 @@ class Probe:
         yield judging.together(contract, self._send_twice(self._together), self._effects(self._together))
         yield self._errors()
 
-    def _look_ups(self) -> Iterator[Finding]:
+    def _look_ups(self, *, pending: bool) -> Iterator[Finding]:
         lookup = self._contract.lookup
         if lookup is None:
             yield judging.unchecked("Look-ups", "none", "the contract names none")
@@ -99,7 +103,7 @@ class Probe:
             )
         else:
             self._pause(lookup.lag)
-            yield judging.found(self._contract, self._look(self._first))
+            yield judging.found(self._contract, self._look(self._first), pending=pending)
         yield judging.absent(
             self._look(self._request(self._subject.body, None, f"{self._subject.record}-NONE"))
         )
@@ -144,6 +148,8 @@ class Probe:
             record=request.record,
             now=datetime.now(UTC),
         )
+        if not seen.marked:
+            raise Stopped(reading.fault)
         return Answer(seen, reading)
 
     def _look(self, request: FrozenRequest) -> Sight:

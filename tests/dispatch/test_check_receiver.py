@@ -149,3 +149,15 @@ def test_nothing_is_sent_to_what_is_no_sandbox_is_paused_or_not_agreed_to(
     )
     assert "is paused by" in check(d, "--is-sandbox")[1]
     assert len(control.effects()) == before
+
+
+def test_a_check_that_cannot_go_on_says_so_and_blames_nobody(erp: Running) -> None:
+    nobody = Dispatching.make("http://127.0.0.1:9", sandbox("keyed"))
+    assert check(nobody)[0] == []
+    assert "The check was broken off: no connection" in check(nobody)[1]
+    control = ErpControl(erp.base_url)
+    control.set_fault("accepted_202")
+    found, _ = check(Dispatching.make(erp.base_url, sandbox("lookup")))
+    control.clear_faults()
+    assert found[0] == ["First send", "as promised"]
+    assert ["Look-up of what is there", "differs"] not in found

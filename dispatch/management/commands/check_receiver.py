@@ -17,7 +17,7 @@ from access.refusals import Refused
 from approvals.rendering import CannotRender
 from dispatch.actions.check_receiver import Checkable, begin_check, checkable, still_allowed
 from dispatch.checking.judging import Finding, Verdict
-from dispatch.checking.probing import Probe, Subject, made_up_record
+from dispatch.checking.probing import Probe, Stopped, Subject, made_up_record
 from dispatch.secrets import SecretMissing
 
 BODY = {"counterfoil_check": "one"}
@@ -69,8 +69,10 @@ class Command(BaseCommand):
             tenant_id=tenant_id, place=found.place, action=subject.action, record=subject.record, keys=keys,
             person_id=person_id,
         )  # fmt: skip
-        findings = list(probe.run())
+        findings, stopped = _collected(probe)
         self.stdout.write("\n" + "\n".join(_table(findings)))
+        if stopped:
+            raise CommandError(f"The check was broken off: {stopped}.")
         differing = sum(f.verdict is Verdict.DIFFERS for f in findings)
         if differing:
             raise CommandError(
@@ -94,6 +96,17 @@ class Command(BaseCommand):
             )
         if subject.contract.lookup is not None:
             self.stdout.write("    and look-ups, which change nothing.")
+
+
+def _collected(probe: Probe) -> tuple[list[Finding], str]:
+    """What was found, and why the check ended before its end, or ""."""
+    findings: list[Finding] = []
+    try:
+        for finding in probe.run():
+            findings += [finding]
+    except Stopped as stopped:
+        return findings, one_line(str(stopped))
+    return findings, ""
 
 
 def _subject(found: Checkable, options: dict[str, Any]) -> Subject:
