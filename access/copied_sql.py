@@ -10,9 +10,14 @@ from __future__ import annotations
 
 def statements() -> str:
     """The row, the question, and the wall around the row; repeatable."""
-    return """
+    return f"{TABLE}{_THE_REST}"
+
+
+TABLE = """
 CREATE TABLE IF NOT EXISTS access_installation (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row), home_table bigint NOT NULL, home_server bigint NOT NULL);
+"""
+_THE_REST = """
 INSERT INTO access_installation (home_table, home_server)
   SELECT 'public.access_installation'::regclass::oid::bigint, system_identifier FROM pg_control_system()
   ON CONFLICT DO NOTHING;

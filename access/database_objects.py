@@ -1,7 +1,7 @@
 """What Django's migrations do not write: roles, functions, triggers, policies, grants.
 
 `migrate` applies all of it after the migrations, in one transaction, when the text has changed since the last time
-(its digest is kept in `access_database_objects`). Every statement can be repeated. Rooms register their own SQL in
+(its digest is kept in `access_database_objects`), or the tables were put back from a dump. Every statement can be repeated. Rooms register their own SQL in
 their AppConfig.ready(); the policies and grants of tenants' tables follow from the models themselves.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from django.apps import apps
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 
@@ -109,7 +110,7 @@ def apply(connection: BaseDatabaseWrapper) -> bool:
         )
         cursor.execute("SELECT digest FROM access_database_objects")
         row = cursor.fetchone()
-        if row and row[0] == digest:
+        if row and row[0] == digest and not _is_copied(cursor):
             return False
         cursor.execute(text)
         cursor.execute(
@@ -118,6 +119,15 @@ def apply(connection: BaseDatabaseWrapper) -> bool:
             [digest],
         )
     return True
+
+
+def _is_copied(cursor: CursorWrapper) -> bool:
+    """Whether a dump was put back, perhaps without the owners and grants that it had."""
+    cursor.execute("SELECT to_regprocedure('counterfoil_was_copied()') IS NOT NULL")
+    if not cursor.fetchone()[0]:
+        return False
+    cursor.execute("SELECT counterfoil_was_copied()")
+    return bool(cursor.fetchone()[0])
 
 
 def statements() -> str:

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
@@ -67,6 +68,17 @@ def _make_template(login: psycopg.Connection[tuple[str]], template: str) -> None
 def _migrate(name: str, url: str) -> None:
     with used_by_this_process(name, url):
         call_command("migrate", verbosity=0)
+
+
+@contextmanager
+def own() -> Iterator[None]:
+    """A migrated database for this test alone, for what no other could be run in after it."""
+    name = f"counterfoil_test_{secrets.token_hex(5)}"
+    try:
+        with used_by_this_process(name, make_copy(name)):
+            yield
+    finally:
+        database.drop_database(name)
 
 
 @contextmanager

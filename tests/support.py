@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from io import StringIO
 from threading import Barrier
 from typing import Any, TypeVar
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.core.management import call_command
 from django.db import connections
 
 from access.models import Membership, Person, Tenant
@@ -53,6 +55,13 @@ def make_people(tenant: Tenant, roles_of: Mapping[str, Sequence[Role]]) -> list[
 @cache
 def _password() -> str:
     return PBKDF2PasswordHasher().encode("correct horse", salt="tests", iterations=1)
+
+
+def command(name: str, *arguments: object) -> str:
+    """What a command of ours says; CommandError where it refuses."""
+    said = StringIO()
+    call_command(name, *map(str, arguments), stdout=said)
+    return said.getvalue()
 
 
 def install(settings: Any, *modules: str) -> None:

@@ -1,6 +1,6 @@
 """Out of a backup: nothing that may have been sent since is sent again before its outcome is known, or a person has it.
 
-The rows here come to lie in another table than they name, as a restored dump's do; `tests/console/test_backups.py` restores
+The rows here come to lie in another table than they name, as a restored dump's do; `tests/dispatch/test_backups.py` restores
 real ones.
 """
 
