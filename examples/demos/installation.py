@@ -185,7 +185,7 @@ def installation(
     with ExitStack() as stack:
         if not keep:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        url = stack.enter_context(_own_database(name, keep=keep))
+        url = stack.enter_context(own_database(name, keep=keep))
         teller.step(f"Database {name} made")
         erp = stack.enter_context(start_erp(database=folder / "erp.sqlite3"))
         provider = stack.enter_context(start_provider(database=folder / "provider.sqlite3"))
@@ -197,7 +197,7 @@ def installation(
             "COUNTERFOIL_BUREAU_URL": bureau.base_url,
             "COUNTERFOIL_INDEX_URL": index.base_url,
         }
-        stack.enter_context(_settings(addresses))
+        stack.enter_context(with_settings(addresses))
         teller.step(
             f"ERP listens on {erp.base_url}, model provider on {provider.base_url},"
             f" company bureau on {bureau.base_url}, document index on {index.base_url}"
@@ -231,7 +231,7 @@ def installation(
 
 
 @contextmanager
-def _own_database(name: str, *, keep: bool) -> Iterator[str]:
+def own_database(name: str, *, keep: bool) -> Iterator[str]:
     """A migrated database that this process uses in place of the installation's own."""
     url = database.create_database(name)
     before = connection.settings_dict["NAME"], os.environ.get("DATABASE_URL")
@@ -252,7 +252,8 @@ def _own_database(name: str, *, keep: bool) -> Iterator[str]:
 
 
 @contextmanager
-def _settings(values: dict[str, str]) -> Iterator[None]:
+def with_settings(values: Mapping[str, object]) -> Iterator[None]:
+    """This process with other settings for as long as it lasts."""
     before = {name: getattr(settings, name) for name in values}
     for name, value in values.items():
         setattr(settings, name, value)
