@@ -1,4 +1,5 @@
-"""What base.html needs on every page of an organisation. Costs three queries, and none outside of a scope."""
+"""What base.html needs on every page of an organisation. Costs three queries, a few more while dispatch is shut, and none
+outside of a scope."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from typing import Any
 from django.http import HttpRequest
 
 from access.models import Tenant
+from access.switches import switches_of
 from access.tenancy import current_tenant_id
 from console.health import MAY_SEE_HEALTH
 from console.links import link
 from console.queries import counts
 from console.views.costs import MAY_SEE
 from outbox.views import READERS
+from reconciliation.restored import left_by
+from reconciliation.situation import SECONDERS
 from web.navigation import Room
 
 
@@ -31,6 +35,20 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "home_url": link("home", tenant.slug),
         "now": request.now,  # type: ignore[attr-defined]
         "slug": tenant.slug,
+        **_shut(request, tenant),
+    }
+
+
+def _shut(request: HttpRequest, tenant: Tenant) -> dict[str, Any]:
+    """Since a restore: what every page says while nothing is sent."""
+    restored = switches_of(tenant.pk).restored if tenant.shut_at is not None else None
+    if restored is None or restored.shut_at is None:
+        return {}
+    may_open = not request.roles.isdisjoint(SECONDERS)  # type: ignore[attr-defined]
+    return {
+        "shut": restored,
+        "shut_left": left_by(restored),
+        "shut_url": link("dispatch", tenant.slug) if may_open else "",
     }
 
 

@@ -66,7 +66,11 @@ def look(*, older_than: float = OLD_SESSION_SECONDS) -> Health:
         seen = _Seen(*cursor.fetchone())
         cursor.execute("SELECT * FROM counterfoil_old_sessions(%s)", [older_than])
         sessions = tuple(OldSession(*row) for row in cursor.fetchall())
-    checks = (_workers(seen), _sweep(seen), _due(seen), _oldest(seen), _old(sessions))
+        cursor.execute(
+            "SELECT counterfoil_was_copied(), count(*) FROM access_tenant WHERE shut_at IS NOT NULL"
+        )
+        dispatch = _dispatch(*cursor.fetchone())
+    checks = (_workers(seen), _sweep(seen), _due(seen), _oldest(seen), _old(sessions), dispatch)
     return Health(checks=checks, sessions=sessions)
 
 
@@ -122,6 +126,16 @@ def _old(sessions: tuple[OldSession, ...]) -> Check:
     oldest = sessions[0]
     says = f"{len(sessions)} open, the oldest for {_span(oldest.age)} ({oldest.who}, {oldest.state})"
     return Check(name, "warn", says, "They keep dead rows in the queue, and claims slow down. End them.")
+
+
+def _dispatch(was_copied: bool, shut: int) -> Check:
+    if was_copied:
+        advice = "These rows were put back from a dump: start the workers, or run `manage.py migrate`."
+        return Check("Dispatch", "warn", "nothing is sent", advice)
+    if shut:
+        advice = "A backup was restored: `manage.py dispatch status` says what is left."
+        return Check("Dispatch", "warn", f"shut for {shut} organisation{'s' if shut > 1 else ''}", advice)
+    return Check("Dispatch", "ok", "open")
 
 
 def _span(seconds: float) -> str:

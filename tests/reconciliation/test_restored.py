@@ -37,7 +37,9 @@ from tests.dispatch.world import (
     receipt,
     states,
 )
+from tests.reconciliation.pages import as_person
 from tests.reconciliation.world import Desk
+from workflows import health
 from workflows.actions.hold import release_job
 from workflows.models import Job
 
@@ -236,6 +238,28 @@ def test_a_restore_that_ends_in_the_middle_leaves_dispatch_shut_and_is_finished_
         assert [states(d, job)[1] for job in jobs] == [["UNKNOWN"], ["UNKNOWN"], ["PREPARED"]]
         assert [d.fresh(job).held_by for job in jobs] == ["", "", "the restore"]
         assert erp.received == []
+
+
+def test_every_page_says_that_dispatch_is_shut_and_an_operator_opens_it_there() -> None:
+    with FaultServer(OK) as erp:
+        desk = Desk.make(erp.url, a_lookup_contract())
+        d, job = desk.sending, desk.sending.ready()
+        restore()
+        anna, auditor = as_person(desk.anna), as_person(desk.auditor)
+        home, page = f"/t/{d.world.tenant.slug}/", f"/t/{d.world.tenant.slug}/dispatch/"
+        for client in (anna, auditor):
+            assert "Dispatch is shut: nothing is sent." in client.get(home).content.decode()
+        assert auditor.get(page).status_code == 403
+        assert "1 operation has no outcome and no owner" in anna.get(page).content.decode()
+        assert anna.post(page, {"reason": "go"}).status_code == 409
+        d.run(job)
+        assert anna.post(page, {"reason": " "}).status_code == 422
+        assert "Open dispatch" in anna.get(page).content.decode()
+        assert health.look().checks[-1].says == "shut for 1 organisation"
+        assert anna.post(page, {"reason": "the ERP has it"}).status_code == 302
+        assert "Dispatch is shut" not in anna.get(home).content.decode()
+        assert health.look().checks[-1].says == "open"
+    assert tenant_events(desk)[-1] == "dispatch.opened"
 
 
 def test_rows_count_as_the_installation_only_when_dispatch_is_shut_for_all() -> None:
