@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -165,35 +164,6 @@ def test_a_replayed_answer_to_an_earlier_question_decides_nothing(world: World, 
     assert not knock(door, world, world.manager, second, digest=first.digest).done
     assert [verdict for _, verdict, _ in decided(world)] == ["request changes"]
     assert knock(door, world, world.manager, second).done
-
-
-def test_no_link_decides(world: World, door: str) -> None:
-    """A mail scanner or a preview asks for every address that a page or a message has, signed in or not."""
-    proposal = world.proposed()
-    client, nobody = as_person(world.manager), as_person(make_person(world.tenant))
-    start = [at(world, "approvals"), at(world, "approval", proposal)]
-    if door == "bulk":
-        chosen = client.post(at(world, "approval-choose"), {"chosen": f"{proposal.pk}:{proposal.digest}"})
-        start.append(chosen.headers["Location"])
-    if door == "API":
-        start += [f"/api/v1/t/{world.tenant.slug}/proposals/{proposal.pk}"]
-    found = {link for page in start for link in links_of(text(client.get(page)))} | set(start)
-    actions = {f"{at(world, 'decision', proposal)}?verdict=approve&digest={proposal.digest}"}
-    actions |= {f"{s}decision/?verdict=approve&seen={proposal.pk}" for s in start if "/bulk/" in s}
-    actions |= {f"{s}/decisions?verdict=approve&digest={proposal.digest}" for s in start if "/api/" in s}
-    assert len(found) > 10
-    for address in sorted(found | actions):
-        for one in (client, nobody):
-            one.get(address)
-            one.head(address)
-    assert (decided(world), world.state(proposal)) == ([], "AWAITING_APPROVAL")
-
-
-def links_of(html: str) -> list[str]:
-    """Every address of our own that a page names, wherever it stands."""
-    found = re.findall(r'(?:href|action|hx-get|hx-post)="(/[^"]*)"', html)
-    ours = ("/approvals/", "/jobs/", "/api/")
-    return [link.replace("&amp;", "&") for link in found if any(part in link for part in ours)]
 
 
 def test_two_proposals_that_only_fit_alone_are_not_both_approved(world: World, door: str) -> None:

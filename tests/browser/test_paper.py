@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from playwright.sync_api import Browser
 from pypdf import PdfReader
 
 from tests.browser.conftest import Served
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 FOLDED = (
     '<link rel="stylesheet" href="/static/css/counterfoil.css"><article class="slip"><div class="face">'
