@@ -55,7 +55,7 @@ def quarantine(*, job: Job, proposal: Proposal, operation: Operation, actor: Act
     made_at = operation.created_at if operation.created_at <= restored.at else proposal.frozen_at
     first = operation.first_may_have_been_sent_at or made_at
     columns = {
-        "quarantined_at": locks.database_clock(),
+        "quarantined_at": max(locks.database_clock(), restored.at),
         "first_may_have_been_sent_at": first,
         "resubmit_safe_until": outcomes.safe_until(operation, first),
         "lookups": 0,

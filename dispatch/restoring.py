@@ -20,6 +20,7 @@ from access.models import Tenant, TenantEntry
 from access.roles import Actor, ActorKind
 from access.switches import switches_of
 from access.tenancy import acting, reading
+from approvals.models import Proposal
 from approvals.wording import clock as minute
 from dispatch import locks, quarantining
 from dispatch.deriving import current
@@ -81,7 +82,9 @@ def _shut(tenant_id: int, why: str) -> None:
         if tenant.shut_at is None:
             # Of a backup that was itself made in restore mode the earlier end stays: more may have been sent since.
             tenant.known_until, tenant.shut_at = _last_known() or now, now
-        tenant.restored_at = now
+        # Whatever clock froze them: all that is here came out of the backup.
+        frozen = Proposal.objects.aggregate(last=Max("frozen_at"))["last"]
+        tenant.restored_at = now if frozen is None else max(now, frozen)
         tenant.save(update_fields=["known_until", "shut_at", "restored_at"])
         assert tenant.known_until is not None
         evidence = {"known_until": tenant.known_until.isoformat(), "why": why}

@@ -71,6 +71,7 @@ SENTENCES = {
     "outcome.not_applied": "Nothing was applied.",
     "outcome.partly_applied": "Only a part was applied.",
     "outcome.contradicted": "Evidence against the ended job came in.",
+    "operation.quarantined": "{operation}: out of a backup; it may have been sent since.",
     "operation.observed": "{operation}: {finding}",
     "operation.possible_duplicate": "{operation} may have taken effect twice.",
     "submission.closed": "{operation}: {outcome}",

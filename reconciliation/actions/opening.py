@@ -62,7 +62,10 @@ def open_dispatch(*, tenant_id: int, person_id: int, reason: str, now: datetime)
 def why_not(left: Left) -> str:
     """What stands in the way, in a sentence, or ""."""
     if left.not_looked_at:
-        return f"{_operations(left.not_looked_at)} not been looked at since the restore: start the workers once more."
+        return (
+            f"{_operations(left.not_looked_at)} not been looked at since the restore: the workers do that, once nothing else"
+            " is in doubt about its record."
+        )
     if left.nobodys:
         return f"{_operations(left.nobodys)} no outcome and no owner: answer their cases, or assign each to the person who will."
     return ""

@@ -206,6 +206,18 @@ def test_what_waited_for_its_approval_is_held_and_quarantined_when_it_is_approve
         assert erp.received == []
 
 
+def test_what_a_clock_that_goes_ahead_has_frozen_is_quarantined_like_the_rest() -> None:
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        ahead = timezone.now() + timedelta(minutes=3)
+        d, job = desk.sending, desk.sending.ready(at=ahead)
+        restore()
+        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
+        with pytest.raises(NotLookedAfter):
+            opened(desk)
+        assert erp.received == []
+
+
 def test_new_jobs_are_approved_while_dispatch_is_shut_and_sent_when_it_is_open() -> None:
     with FaultServer(OK) as erp:
         desk = Desk.make(erp.url, a_contract())
