@@ -17,6 +17,7 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 
 from access import copied_sql
+from access.database_objects import ROLES_SQL
 from config import database
 from config.dumping import DumpUnusable, Tools, tools
 from console.backups.content import JOBS, Content, of_database, of_file
@@ -76,6 +77,8 @@ def put_back(path: Path, content: Content) -> None:
     connections.close_all()
     with tools() as programs, psycopg.connect(database.login_url()) as connection:
         _require_alone(connection)
+        connection.execute(ROLES_SQL)  # a new server has none, and the dump's policies name them
+        connection.commit()
         with tempfile.NamedTemporaryFile("w", suffix=".list") as wanted:
             wanted.writelines(_list(path, programs))
             wanted.flush()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from access.switches import switches_of, was_copied
 from access.tenancy import reading
 from config import database
 from config.dumping import tools
+from config.var import PROJECT
 from tests import databases
+from tests.config.processes import environment
 from tests.dispatch.world import Dispatching, a_contract, states
 from tests.support import command
 from workflows.models import Job
@@ -85,6 +89,24 @@ def test_a_restore_waits_for_nobody_and_ends_no_one(tmp_path: Path) -> None:
     ):
         command("restore", file, "--overwrite")
     assert states(d, job) == ("READY_TO_COMMIT", ["PREPARED"])
+
+
+@pytest.mark.long
+def test_a_backup_is_put_back_on_a_server_that_never_saw_this_application(tmp_path: Path) -> None:
+    """Another machine after a fire: an embedded server of its own, made by the command itself."""
+    d = Dispatching.make("http://127.0.0.1:9", a_contract())
+    d.ready()
+    command("backup", tmp_path / "backup")
+    said = ""
+    for arguments in (("restore", str(tmp_path / "backup")), ("dispatch", "status")):
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", "manage.py", *arguments],
+            cwd=PROJECT, env=environment(tmp_path / "var"), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+        said += ended.stdout
+    assert "1 jobs are back, and every journal is whole" in said
+    assert "1 operations without an outcome, 1 of them nobody's" in said
 
 
 def test_a_password_stands_in_a_file_of_ones_own_and_on_no_command_line() -> None:
