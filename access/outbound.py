@@ -47,12 +47,17 @@ class Deadline:
 
     def restart(self) -> None:
         """Count from now on."""
-        self._at = time.monotonic() + self._seconds
+        self._at = _clock() + self._seconds
 
     def left(self, timeout: float | None) -> float:
         """How long a single wait of at most `timeout` may take; nothing or less when it is over."""
-        left = self._at - time.monotonic()
+        left = self._at - _clock()
         return left if timeout is None else min(timeout, left)
+
+
+def _clock() -> float:
+    # Runs on while the machine is suspended: a sender that wakes up has to find its time over.
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def ends_by(deadline: Deadline) -> Wrap:

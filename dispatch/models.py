@@ -5,7 +5,6 @@ An operation is settled only by evidence: a receipt, an observation, or a person
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from django.db import models
@@ -200,11 +199,6 @@ class Submission(TenantModel):
 
     def __str__(self) -> str:
         return f"submission {self.number} of operation {self.operation_id}"
-
-    @property
-    def quiet_at(self) -> datetime:
-        """From when no byte of it leaves any more: one that began in time may take longer, but not beyond its closing."""
-        return max(self.send_deadline_at, self.closed_at or self.send_deadline_at)
 
 
 class Observation(TenantModel):

@@ -135,11 +135,19 @@ def _unknown_to_us(operation: Operation) -> list[str]:
 
 
 def quiet_from(operation: Operation, submissions: Sequence[Submission]) -> datetime | None:
-    """From when no byte of a send leaves any more: of these, and of those that a backup may know nothing of. None: of none."""
-    ends = [s.quiet_at for s in submissions]
+    """From when no byte of a send leaves any more: of these, and of those that a backup may know nothing of. None: of none.
+
+    One that began in time may take longer, until its sender closed it. Where nobody saw it end its sender may have lived
+    on: frozen, or cut off from the database.
+    """
+    timeouts = Contract.model_validate(operation.contract.terms).timeouts
+    ends = []
+    for s in submissions:
+        unseen = s.may_have_been_sent_at is not None and not s.sent_head
+        by = s.send_deadline_at + timeouts.longest if unseen else s.send_deadline_at
+        ends.append(max(by, s.closed_at or by))
     if operation.quarantined_at is not None:
-        window = Contract.model_validate(operation.contract.terms).timeouts.send_window
-        ends.append(operation.quarantined_at + timedelta(seconds=window))
+        ends.append(operation.quarantined_at + timedelta(seconds=timeouts.send_window))
     return max(ends, default=None)
 
 

@@ -12,6 +12,7 @@ from dispatch.contracts import Contract
 from dispatch.looking import UNSEEN
 from tests.dispatch.faults import FaultServer, answers, fin, reset_after_read, reset_at_once, says, silence
 from tests.dispatch.world import (
+    QUICK,
     RECEIPT,
     Dispatching,
     a_contract,
@@ -280,6 +281,19 @@ def test_the_send_of_a_dead_worker_is_not_repeated_at_a_receiver_with_neither() 
         d.step(d.operation(job), make_worker("worker-2"))
         assert outcome(d, job) == ("NEEDS_RECONCILIATION", "UNKNOWN", ["unknown"])
         assert erp.received == []
+
+
+def test_absence_counts_later_where_nobody_saw_the_send_end() -> None:
+    """The sender may have been frozen in the middle, and write on within its time-outs when it wakes up."""
+    with FaultServer(answers(404, as_json({}))) as erp:
+        d = Dispatching.make(erp.url, a_lookup_contract(in_flight_max=60))
+        job = d.ready()
+        _opened_and_left(d, job, marked=True)
+        end_worker(d.worker)
+        for _ in range(3):
+            d.step(d.operation(job), make_worker("worker-2"))
+        (left,) = d.submissions(job)
+    assert d.operation(job).next_step_at == left.send_deadline_at + QUICK.longest + timedelta(seconds=60)
 
 
 def test_the_unmarked_send_of_a_dead_worker_is_simply_sent_later() -> None:

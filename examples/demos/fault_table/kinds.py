@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dispatch.contracts import Contract, Timeouts
 from dispatch.presets import KEYED, LOOKUP_ONLY, NEITHER
 
-READ_SECONDS, PATIENT_SECONDS = 1.5, 60.0
+READ_SECONDS, PATIENT_SECONDS = 1.5, 12.0
 _QUICK = Timeouts(connect=2, read=READ_SECONDS, write=2, send_window=5)
 _PATIENT = _QUICK.model_copy(update={"read": PATIENT_SECONDS})
 

@@ -80,18 +80,19 @@ class Stand:
 
     def play(self, faults: Sequence[Fault], kinds: Sequence[Kind]) -> list[_Case]:
         """One job for each fault by each kind, each at rest in the end."""
-        cases = [self._submit(fault, kind) for kind in kinds for fault in faults]
+        cases = [self._submit(fault, kind) for kind in kinds for fault in faults if not fault.killed]
         self._start()
         self._wait_for(lambda: self._not_sent_to_late(cases), "a first try where nobody listens")
         self.late.open()
-        self._rest([c for c in cases if not c.fault.killed])
-        if any(c.fault.killed for c in cases):
-            self._wait_for(lambda: self._hold(cases), "the requests whose senders are killed")
+        self._rest(cases)
+        killed = [self._submit(fault, kind) for kind in kinds for fault in faults if fault.killed]
+        if killed:
+            self._wait_for(lambda: self._hold(killed), "the requests whose senders are killed")
             self.cluster.kill()
             self.teller.step("Every worker was killed while answers were awaited")
             self._start()
-            self._rest(cases)
-        return cases
+            self._rest(killed)
+        return sorted([*cases, *killed], key=lambda c: (kinds.index(c.kind), faults.index(c.fault)))
 
     def watch(self) -> None:
         """Whoever would send once more by mistake gets the occasion: all workers are killed and started again."""
@@ -168,7 +169,6 @@ class Stand:
             self.gate.writes[c.record]
             and (not c.fault.strikes[0].applied or self.erp.effects(record=c.record))
             for c in cases
-            if c.fault.killed
         )
 
     def _rest(self, cases: Sequence[_Case]) -> None:
