@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from threading import Barrier as Gate
 from typing import Any
 
@@ -22,6 +21,7 @@ from dispatch.contracts import Action, Contract
 from dispatch.requests import Place, fill, request_of
 from dispatch.sights import Found, Sight, read_sight
 from dispatch.wire import Barrier, Exchange, Request, exchange
+from workflows import clock
 from workflows.authoring import OperationDraft
 
 LONGEST_LAG = 60.0
@@ -146,7 +146,7 @@ class Probe:
             self._action,
             sent=request.body,
             record=request.record,
-            now=datetime.now(UTC),
+            now=clock.now(),
         )
         if not seen.marked:
             raise Stopped(reading.fault)
