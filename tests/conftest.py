@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.db import connection
 from hypothesis import settings as hypothesis_settings
 
@@ -22,6 +23,9 @@ from workflows import providers
 # A busy machine is no fault of what is tested: no test here is judged by its time.
 hypothesis_settings.register_profile("untimed", deadline=None)
 hypothesis_settings.load_profile("untimed")
+
+PBKDF2PasswordHasher.iterations = 1
+"""Everybody's password here is public: no wrong one has to cost half a second."""
 
 
 @pytest.fixture(scope="session")

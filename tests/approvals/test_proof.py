@@ -152,6 +152,7 @@ def test_whatever_is_changed_is_found_even_if_it_is_signed_anew_with_the_right_k
         assert found.proves == ""
 
 
+@pytest.mark.long
 def test_a_secret_key_that_is_none_is_told_and_case_does_not_matter(tmp_path: Path) -> None:
     file = tmp_path / "decision.json"
     file.write_text('{"format":"counterfoil.decision/1"}', "utf-8")

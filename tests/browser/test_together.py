@@ -61,7 +61,7 @@ def test_ticked_with_the_keyboard_and_decided_together_once_with_the_password(
         expect(page.locator("ol.journal")).to_contain_text(MANAGER)
 
 
-@pytest.mark.parametrize("script", [True, False], ids=["htmx", "plain"])
+@pytest.mark.parametrize("script", [True, pytest.param(False, marks=pytest.mark.long)], ids=["htmx", "plain"])
 def test_the_desk_asks_for_the_password_in_the_form_that_signs(
     desks: Desks, served: Served, script: bool
 ) -> None:

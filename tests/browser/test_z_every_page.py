@@ -42,7 +42,7 @@ AREAS = {
 }
 """Who looks at which pages: whoever has most to do there. Home is everybody's."""
 
-LONG = (MANAGER, OPERATOR, ADMIN)
+LONG = (MANAGER, OPERATOR, ADMIN, AUDITOR)
 """Whose areas have too many pages for `make test`; `make prove` looks at them."""
 _MANY = pytest.mark.long
 

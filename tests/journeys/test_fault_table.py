@@ -23,6 +23,7 @@ from examples.management.commands.faulttable import judge
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 def test_three_faults_come_to_what_each_contract_allows_and_a_lie_is_found(tmp_path: Path) -> None:
     """The fourth contract promises to know a repeated key, and its receiver does not: two effects, and the table says so."""

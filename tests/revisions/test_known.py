@@ -152,7 +152,7 @@ def start(arguments: list[str], *modules: str, **more: str) -> subprocess.Popen[
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    "process", ["qcluster", "web", *(pytest.param(p, marks=pytest.mark.long) for p in ("check", "migrate"))]
+    "process", ["web", *(pytest.param(p, marks=pytest.mark.long) for p in ("qcluster", "check", "migrate"))]
 )
 def test_no_process_starts_with_a_changed_definition(deploy: Deploy, process: str) -> None:
     deploy(RELEASE_1)
