@@ -37,6 +37,7 @@ INSTALLED_APPS = [
     "workflows",
     "approvals",
     "dispatch",
+    "statements",
     "reconciliation",
     "api",
     "console",

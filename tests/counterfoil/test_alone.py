@@ -31,7 +31,7 @@ print(run.state, loaded, "openai" in sys.modules)
 
 
 def test_a_run_needs_neither_settings_nor_a_database_nor_a_network(tmp_path: Path) -> None:
-    rooms = ("access", "web", "workflows", "approvals", "dispatch", "reconciliation")
+    rooms = ("access", "web", "workflows", "approvals", "dispatch", "statements", "reconciliation")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("DJANGO", "COUNTERFOIL", "DATABASE"))}
     ended = subprocess.run(
         [sys.executable, "-c", f"ROOMS = {rooms!r}\n{SCRIPT}"],

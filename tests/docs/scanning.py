@@ -10,7 +10,18 @@ from pathlib import Path
 
 from tests.docs.generated import ROOT
 
-ROOMS = ("access", "web", "outbox", "workflows", "approvals", "dispatch", "reconciliation", "api", "console")
+ROOMS = (
+    "access",
+    "web",
+    "outbox",
+    "workflows",
+    "approvals",
+    "dispatch",
+    "statements",
+    "reconciliation",
+    "api",
+    "console",
+)
 EVENT = re.compile(r"[a-z]+\.[a-z_]+")
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 
