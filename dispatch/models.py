@@ -94,6 +94,9 @@ class Operation(TenantModel):
     operation_key = models.CharField(max_length=100)
     account = models.CharField(max_length=200, default="", blank=True)
     record = models.CharField(max_length=300)
+    amount_minor = models.BigIntegerField(null=True, blank=True)
+    """What was approved, in the smallest unit of its currency (cents), as the frozen document has it; None: no amount."""
+    currency = models.CharField(max_length=3, default="", db_default="", blank=True)
     state = models.CharField(max_length=12, default="PREPARED")
     version = models.IntegerField(default=0)
     first_may_have_been_sent_at = models.DateTimeField(null=True, blank=True)
@@ -121,6 +124,11 @@ class Operation(TenantModel):
                 fields=["tenant", "receiver", "account", "record"],
                 condition=Q(state__in=IN_DOUBT_OR_FLIGHT),
                 name="one_operation_in_flight_a_record",
+            ),
+            models.CheckConstraint(
+                condition=Q(amount_minor__isnull=True, currency="")
+                | (Q(amount_minor__isnull=False) & ~Q(currency="")),
+                name="an_amount_has_a_currency",
             ),
         ]
         indexes: ClassVar = [models.Index(fields=["tenant", "record", "id"], name="operation_by_record")]

@@ -13,6 +13,7 @@ from access.statements import Select, Values, insert
 from approvals.models import Closing, Proposal, ProposedOperation
 from dispatch.deriving import current, derive_job
 from dispatch.locks import lock_operations
+from dispatch.minor import amounts_of
 from dispatch.models import Operation, ReceiverContract
 from dispatch.moving import move
 from dispatch.proofs import MACHINE
@@ -59,8 +60,10 @@ def _make(job: Job, proposed: Sequence[ProposedOperation], now: datetime) -> Non
         return
     named = list({p.receiver for p in proposed})
     contracts = {(c.receiver.name, c.version): c for c in _CONTRACTS.all(named)}
+    amounts = amounts_of(proposed[0].proposal.document)
     for p in proposed:
         contract = contracts[p.receiver, p.contract_version]
+        amount_minor, currency = amounts.get(p.ordinal, (None, ""))
         insert(
             Operation(
                 tenant_id=job.tenant_id,
@@ -72,6 +75,8 @@ def _make(job: Job, proposed: Sequence[ProposedOperation], now: datetime) -> Non
                 operation_key=p.operation_key,
                 account=p.account,
                 record=p.record,
+                amount_minor=amount_minor,
+                currency=currency,
                 created_at=now,
             )
         )
@@ -90,7 +95,7 @@ def _left(job: Any) -> QuerySet[ProposedOperation]:
     left = ProposedOperation.objects.filter(
         proposal=Subquery(latest), proposal__closing__in=("", Closing.SENT)
     ).exclude(pk__in=made)
-    return left.defer("body", "headers").order_by("ordinal")
+    return left.select_related("proposal").defer("body", "headers").order_by("ordinal")
 
 
 def _due(job: Any) -> QuerySet[Operation, tuple[Any, ...]]:
