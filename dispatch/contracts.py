@@ -143,6 +143,9 @@ class Contract(_Frozen):
     """One version of what a receiver promises. Durations are in seconds."""
 
     title: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    connector: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] = "http"
+    """What carries its requests: "http" and "smtp" ship, packages of the user's own bring others."""
+
     actions: Annotated[dict[str, Action], Field(min_length=1)]
     key_location: KeyLocation = KeyLocation.NONE
     key_name: str = ""

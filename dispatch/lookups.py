@@ -12,15 +12,16 @@ from datetime import datetime
 from access.roles import Actor
 from access.tenancy import acting, reading
 from dispatch import locks, outcomes, proofs
-from dispatch.contracts import Action, Contract
+from dispatch.connectors.calling import look_through
+from dispatch.connectors.registry import NoSuchConnector, connector
+from dispatch.contracts import Contract
 from dispatch.deriving import derive_job
+from dispatch.frozen import sending_of
 from dispatch.models import Operation, Submission
 from dispatch.moving import move, observe, plan
-from dispatch.rendering import fill, local_path
-from dispatch.secrets import SecretMissing, secret_headers
-from dispatch.sights import Found, Sight, read_sight
+from dispatch.secrets import SecretMissing
+from dispatch.sights import Found, Sight
 from dispatch.states import NextStep, OperationState
-from dispatch.wire import Request, exchange
 from workflows import journal
 from workflows.models import Job
 from workflows.states import ENDED
@@ -50,29 +51,21 @@ def look(*, tenant_id: int, operation_id: int, actor: Actor, now: datetime) -> L
     with reading(tenant_id):
         operation = _load(operation_id)
         contract = Contract.model_validate(operation.contract.terms)
-        action = contract.action_of(
-            operation.proposed.method, local_path(operation.receiver.base_url, operation.proposed.target)
-        )
     if contract.lookup is None:
         raise NoLookup(f"{operation.receiver.title} offers no look-up.")
     # Before the question: a send that begins while it is asked must not be taken for absent.
     asked_at = _database_now(tenant_id)
-    sight = _ask(operation, contract, action)
+    sight = _ask(operation, contract)
     with acting(tenant_id):
         job, locked = locks.lock_job_and_operation(operation_id)
         return _keep(job, locked, contract, sight, asked_at=asked_at, actor=actor, now=now)
 
 
-def _ask(operation: Operation, contract: Contract, action: Action | None) -> Sight:
-    assert contract.lookup is not None
-    path = fill(contract.lookup.path, operation_key=operation.operation_key, record=operation.record)
+def _ask(operation: Operation, contract: Contract) -> Sight:
     try:
-        secret = secret_headers(operation.receiver.secret_reference, contract)
-    except SecretMissing as missing:
+        return look_through(connector(contract.connector), sending_of(operation, contract))
+    except (SecretMissing, NoSuchConnector) as missing:
         return Sight(Found.UNCLEAR, str(missing))
-    url = operation.receiver.base_url.rstrip("/") + path
-    seen = exchange(Request("GET", url, {"Accept": "application/json"}, b"", secret), contract.timeouts)
-    return read_sight(seen, contract, action, sent=bytes(operation.proposed.body), record=operation.record)
 
 
 def _keep(

@@ -24,15 +24,15 @@ from approvals.standing import (
     mark_sent,
 )
 from dispatch import locks, quarantining
+from dispatch.connectors.seam import Sending
 from dispatch.contracts import Contract
+from dispatch.frozen import sending_of
 from dispatch.looking import UNSEEN, Looked
 from dispatch.marker import Sender, boot_clock
 from dispatch.models import Operation, Submission
 from dispatch.moving import RecordBusy, move
 from dispatch.permits import checks_before, permit_of, results, what_it_waits_for
 from dispatch.rechecking import is_looked_at
-from dispatch.rendering import local_path
-from dispatch.secrets import secret_headers
 from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
 from dispatch.turning_down import turn_down
 from dispatch.wire import Request
@@ -57,11 +57,15 @@ class Opened:
     job_id: int
     operation_id: int
     sender: Sender
-    request: Request
-    contract: Contract
-    record: str
-    method: str
-    path: str
+    sending: Sending
+
+    @property
+    def request(self) -> Request:
+        return self.sending.request
+
+    @property
+    def contract(self) -> Contract:
+        return self.sending.contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,18 +205,7 @@ def _open(
 
 
 def _opened(operation: Operation, contract: Contract, sender: Sender) -> Opened:
-    proposed = operation.proposed
-    request = Request(
-        method=proposed.method,
-        url=proposed.target,
-        headers=json.loads(proposed.headers),
-        body=bytes(proposed.body),
-        secret_headers=secret_headers(operation.receiver.secret_reference, contract),
-    )
-    return Opened(
-        operation.job_id, operation.pk, sender, request, contract, operation.record, proposed.method,
-        local_path(operation.receiver.base_url, proposed.target),
-    )  # fmt: skip
+    return Opened(operation.job_id, operation.pk, sender, sending_of(operation, contract))
 
 
 def _journal_opening(claim: Claim, job: Job, operation: Operation, submission: Submission) -> None:

@@ -6,9 +6,10 @@ from datetime import datetime
 
 from access.statements import Select
 from approvals.rendering import CannotRender, FrozenRequest
+from dispatch.connectors.registry import NoSuchConnector, connector
 from dispatch.contracts import Contract
 from dispatch.models import Receiver, ReceiverContract
-from dispatch.requests import Place, fill, local_path, request_of, same_place
+from dispatch.requests import Place, fill, local_path, same_place
 from workflows.authoring import OperationDraft
 
 __all__ = ["fill", "latest_contract", "local_path", "render_operation", "same_place"]
@@ -26,7 +27,11 @@ def render_operation(draft: OperationDraft, key: str | None, now: datetime) -> F
     if row is None:
         raise CannotRender(f'The receiver "{draft.receiver}" has no contract yet.')
     place = Place(receiver.name, receiver.base_url, receiver.account, row.version)
-    return request_of(draft, Contract.model_validate(row.terms), place, key)
+    contract = Contract.model_validate(row.terms)
+    try:
+        return connector(contract.connector).render(draft, contract, place, key)
+    except NoSuchConnector as missing:
+        raise CannotRender(str(missing)) from missing
 
 
 def latest_contract(receiver_id: int) -> ReceiverContract | None:

@@ -20,7 +20,9 @@ from access.roles import Actor, ActorKind
 from access.statements import Values
 from access.tenancy import acting
 from dispatch import locks, lookups, outcomes, proofs, quarantining
-from dispatch.classification import Outcome, Reading, read_exchange
+from dispatch.classification import Outcome, Reading
+from dispatch.connectors.calling import read_through, send_through
+from dispatch.connectors.registry import NoSuchConnector, connector
 from dispatch.contracts import Contract
 from dispatch.deriving import current
 from dispatch.looking import UNSEEN
@@ -31,7 +33,7 @@ from dispatch.opening import NotOpened, Opened, busy, lock_all, open_locked, ope
 from dispatch.rechecking import is_looked_at, look_again
 from dispatch.secrets import SecretMissing
 from dispatch.states import NextStep, OperationState
-from dispatch.wire import Exchange, exchange
+from dispatch.wire import Exchange
 from workflows import clock
 from workflows.locks import lock_job
 from workflows.machines import Claim, Done, Wait
@@ -64,7 +66,7 @@ def run(claim: Claim) -> Done | Wait:
             return Wait(opened.again_at) if isinstance(opened, NotOpened) else _send(opened, actor)
     except RecordBusy:
         return Wait(busy(now).again_at)
-    except SecretMissing as missing:
+    except (SecretMissing, NoSuchConnector) as missing:
         _block(claim, str(missing), actor, now)
         return Wait()
     if todo.step is NextStep.LOOK_UP:
@@ -80,7 +82,7 @@ def _open_after_recheck(claim: Claim, todo: _Todo, now: datetime) -> Opened | No
 
 
 def _send(opened: Opened, actor: Actor) -> Done | Wait:
-    seen = exchange(opened.request, opened.contract.timeouts, barrier=barrier(opened.sender))
+    seen = send_through(connector(opened.contract.connector), opened.sending, barrier(opened.sender))
     return record_outcome(opened, seen, actor)
 
 
@@ -88,13 +90,7 @@ def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> Done | Wait:
     """Close the submission by what was seen, and say what comes next. A database that is away, or a job that
     somebody else holds for long, is asked again for a while; a repeat is harmless."""
     now = clock.now()
-    action = opened.contract.action_of(opened.method, opened.path)
-    if action is None:
-        reading = Reading(Outcome.UNKNOWN, "the contract does not name this request")
-    else:
-        reading = read_exchange(
-            seen, opened.contract, action, sent=opened.request.body, record=opened.record, now=now
-        )
+    reading = read_through(connector(opened.contract.connector), seen, opened.sending, now)
     return _saved(lambda: _record(opened, seen, reading, actor, now))
 
 

@@ -7,7 +7,8 @@ from approvals.drafts import NotFrozen, read_draft
 from approvals.rendering import CannotRender
 from counterfoil.testing.memory import KitFailure, Memory, Proposed
 from counterfoil.testing.operations import Operation
-from dispatch.requests import Place, request_of
+from dispatch.connectors.registry import connector
+from dispatch.requests import Place
 from workflows.authoring import ProposalDraft
 from workflows.kinds import StageKind
 from workflows.states import ENDED, ItemState, JobState
@@ -112,4 +113,5 @@ class Proposing:
         if receiver is None:
             raise CannotRender(f'There is no receiver "{one.receiver}" here.')
         place = Place(receiver.name, receiver.base_url)
-        return Operation(ordinal, one, request_of(one, receiver.contract, place, None), receiver)
+        render = connector(receiver.contract.connector).render
+        return Operation(ordinal, one, render(one, receiver.contract, place, None), receiver)

@@ -9,12 +9,13 @@ from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.switches import switches_of
 from access.tenancy import acting, reading
+from dispatch.connectors.registry import connector
+from dispatch.connectors.seam import Credentials
 from dispatch.contracts import Contract
 from dispatch.locks import NoSuchReceiver
 from dispatch.models import Receiver
 from dispatch.rendering import latest_contract
 from dispatch.requests import Place
-from dispatch.secrets import secret_headers
 from dispatch.wire import NotBegun
 
 
@@ -32,14 +33,14 @@ class Checkable:
 
     contract: Contract
     place: Place
-    secret: dict[str, str]
+    credentials: Credentials
 
 
 def checkable(*, tenant_id: int, name: str, person_id: int, is_sandbox: bool) -> Checkable:
     """The receiver of this name, where it may be checked. Admins only; reads, and locks nothing.
 
     `is_sandbox`: whoever asks says so where its contract does not. Raises NoSuchReceiver, NotPermitted, NoSandbox,
-    NothingIsSent, SecretMissing.
+    NothingIsSent, SecretMissing, NoSuchConnector.
     """
     with reading(tenant_id):
         authority.require(person_id, Role.ADMIN)
@@ -56,7 +57,9 @@ def checkable(*, tenant_id: int, name: str, person_id: int, is_sandbox: bool) ->
         if why := _stopped(tenant_id, receiver):
             raise NothingIsSent(why)
     place = Place(receiver.name, receiver.base_url, receiver.account, row.version)
-    return Checkable(contract, place, secret_headers(receiver.secret_reference, contract))
+    return Checkable(
+        contract, place, connector(contract.connector).credentials(receiver.secret_reference, contract)
+    )
 
 
 def begin_check(

@@ -16,11 +16,14 @@ from typing import Any
 from approvals.rendering import FrozenRequest
 from dispatch.checking import judging
 from dispatch.checking.judging import Answer, Finding
-from dispatch.classification import Outcome, read_exchange
-from dispatch.contracts import Action, Contract
-from dispatch.requests import Place, fill, request_of
-from dispatch.sights import Found, Sight, read_sight
-from dispatch.wire import Barrier, Exchange, Request, exchange
+from dispatch.classification import Outcome
+from dispatch.connectors.calling import look_through, read_through, send_through
+from dispatch.connectors.registry import connector
+from dispatch.connectors.seam import Credentials, Sending
+from dispatch.contracts import Contract
+from dispatch.requests import Place
+from dispatch.sights import Found, Sight
+from dispatch.wire import Barrier, Request
 from workflows import clock
 from workflows.authoring import OperationDraft
 
@@ -40,7 +43,7 @@ class Subject:
     other: dict[str, Any]
     refused: dict[str, Any] | None = None
     record_version: str = ""
-    secret: dict[str, str] = field(default_factory=dict, repr=False)
+    credentials: Credentials = field(default_factory=Credentials, repr=False)
 
 
 class Stopped(Exception):
@@ -48,13 +51,15 @@ class Stopped(Exception):
 
 
 class Probe:
-    """One check. Its three keys are made when it is; `sends` tells what it will send before it does. Raises CannotRender."""
+    """One check. Its three keys are made when it is; `sends` tells what it will send before it does. Raises CannotRender,
+    NoSuchConnector."""
 
     def __init__(
         self, subject: Subject, barrier: Barrier, pause: Callable[[float], None] = time.sleep
     ) -> None:
         self._subject, self._barrier, self._pause = subject, barrier, pause
         self._contract = subject.contract
+        self._connector = connector(subject.contract.connector)
         self._first = self._request(subject.body, None)
         self._other = self._request(subject.other, self._first.operation_key)
         self._together = self._request(subject.body, None)
@@ -136,40 +141,32 @@ class Probe:
             return [f.result() for f in [threads.submit(one) for _ in range(2)]]
 
     def _send(self, request: FrozenRequest) -> Answer:
-        asked = Request(
-            request.method, request.target, dict(request.headers), request.body, self._subject.secret
-        )
-        seen = exchange(asked, self._contract.timeouts, barrier=self._barrier)
-        reading = read_exchange(
-            seen,
-            self._contract,
-            self._action,
-            sent=request.body,
-            record=request.record,
-            now=clock.now(),
-        )
+        sending = self._sending(request)
+        seen = send_through(self._connector, sending, self._barrier)
+        reading = read_through(self._connector, seen, sending, clock.now())
         if not seen.marked:
             raise Stopped(reading.fault)
         return Answer(seen, reading)
 
     def _look(self, request: FrozenRequest) -> Sight:
-        assert self._contract.lookup is not None
-        path = fill(self._contract.lookup.path, operation_key=request.operation_key, record=request.record)
-        url = self._subject.place.base_url.rstrip("/") + path
-        asked = Request("GET", url, {"Accept": "application/json"}, b"", self._subject.secret)
-        seen: Exchange = exchange(asked, self._contract.timeouts)
-        return read_sight(seen, self._contract, self._action, sent=request.body, record=request.record)
+        return look_through(self._connector, self._sending(request))
 
-    @property
-    def _action(self) -> Action:
-        return self._contract.actions[self._subject.action]
+    def _sending(self, request: FrozenRequest) -> Sending:
+        subject = self._subject
+        asked = Request(
+            request.method, request.target, dict(request.headers), request.body, subject.credentials.headers
+        )
+        return Sending(
+            asked, subject.contract, subject.contract.actions[subject.action], request.operation_key, request.record,
+            subject.place.base_url, subject.credentials,
+        )  # fmt: skip
 
     def _request(self, body: dict[str, Any], key: str | None, record: str = "") -> FrozenRequest:
         draft = OperationDraft(
             receiver=self._subject.place.name, action=self._subject.action, title="Check of the contract", body=body,
             record=record or self._subject.record, record_version=self._subject.record_version,
         )  # fmt: skip
-        return request_of(draft, self._contract, self._subject.place, key)
+        return self._connector.render(draft, self._contract, self._subject.place, key)
 
 
 def made_up_record() -> str:

@@ -16,9 +16,10 @@ from tests.docs.scanning import ROOMS
 CALLERS = {
     # The bytes go out here and nowhere else.
     "dispatch.wire.exchange": {
+        "dispatch.connectors.http",  # a send that `send_through` was asked for; a GET, which changes nothing
+    },
+    "dispatch.connectors.calling.send_through": {
         "dispatch.sending",  # after `open_submission` or `open_locked` has looked at everything again
-        "dispatch.reads",  # GET of a record that is compared, by contracts that say it changes nothing
-        "dispatch.lookups",  # looking an outcome up, by the contract's own look-up
         "dispatch.checking.probing",  # an admin's check, to what its contract calls a sandbox
     },
     # The row that says that something is being sent, and with it every check before a send.

@@ -18,6 +18,7 @@ from approvals.rendering import CannotRender
 from dispatch.actions.check_receiver import Checkable, begin_check, checkable, still_allowed
 from dispatch.checking.judging import Finding, Verdict
 from dispatch.checking.probing import Probe, Stopped, Subject, made_up_record
+from dispatch.connectors.registry import NoSuchConnector
 from dispatch.secrets import SecretMissing
 
 BODY = {"counterfoil_check": "one"}
@@ -59,7 +60,7 @@ class Command(BaseCommand):
             )
             subject = _subject(found, options)
             probe = Probe(subject, partial(_allowed, tenant_id, receiver))
-        except (Refused, CannotRender, SecretMissing) as refused:
+        except (Refused, CannotRender, SecretMissing, NoSuchConnector) as refused:
             raise CommandError(f"{refused} Nothing was sent.") from refused
         self._say(subject, probe)
         if not yes and input("Send these? Type yes: ").strip() != "yes":
@@ -115,7 +116,7 @@ def _subject(found: Checkable, options: dict[str, Any]) -> Subject:
     if action not in actions:
         raise CommandError(f"Its contract has no action {action}. There are: {', '.join(actions)}.")
     return Subject(
-        contract=found.contract, place=found.place, secret=found.secret, action=action,
+        contract=found.contract, place=found.place, credentials=found.credentials, action=action,
         record=options["record"] or made_up_record(), record_version=options["record_version"],
         body=options["body"], other=options["other_body"] or _changed(options["body"]), refused=options["refused_body"],
     )  # fmt: skip

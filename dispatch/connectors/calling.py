@@ -1,0 +1,106 @@
+"""The one place from which connectors are called to send, to read and to look: what they do wrong is held here.
+
+A class of the user's own may raise anything, forget the barrier or never have heard of it. Whether the mark was made is
+known here and not by what it says; one that sent without a mark is marked before it is called from then on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+
+from access.secrets import SecretMissing
+from dispatch.classification import Outcome, Reading
+from dispatch.connectors.seam import Connector, Sending
+from dispatch.sights import Found, Sight
+from dispatch.wire import Barrier, Exchange, NotBegun
+from web.redaction import hide
+
+log = logging.getLogger(__name__)
+UNASKED = "Unasked"
+"""The `exception` of an exchange whose connector sent without asking the barrier, and what it sent could not be marked."""
+
+_forgetful: set[type] = set()
+"""Connectors that were seen to send without asking."""
+
+
+def send_through(connector: Connector, sending: Sending, barrier: Barrier) -> Exchange:
+    """Send once through a connector and say what was seen. Never raises for what a connector or a receiver can do."""
+    gate = _Gate(barrier)
+    if not connector.calls_barrier or type(connector) in _forgetful:
+        try:
+            gate()
+        except NotBegun as refused:
+            return _refused(refused)
+    try:
+        seen = connector.send(sending, gate.once)
+    except NotBegun as refused:
+        seen = _refused(refused)
+    except Exception as failed:
+        # Somebody else's code: whatever it raises, the mark alone says whether anything can have left.
+        log.exception("The connector %s failed", type(connector).__name__)
+        seen = Exchange(marked=gate.passed, exception=type(failed).__name__, message=_told(failed))
+    if not gate.passed and (seen.marked or seen.status is not None or seen.written is not None):
+        return _marked_late(connector, seen, gate)
+    return replace(seen, marked=gate.passed)
+
+
+def read_through(connector: Connector, seen: Exchange, sending: Sending, now: datetime) -> Reading:
+    """What an exchange means. A connector that cannot say leaves doubt once anything can have left."""
+    if seen.exception == UNASKED:
+        return Reading(Outcome.UNKNOWN, "its connector sent without asking first; what left is not known")
+    try:
+        reading = connector.read(seen, sending, now)
+    except Exception as failed:  # as above
+        log.exception("The connector %s could not read an answer", type(connector).__name__)
+        reading = Reading(Outcome.UNKNOWN, f"its connector could not read the answer: {_told(failed)}"[:300])
+    if not seen.marked and reading.outcome not in (Outcome.NOT_SENT, Outcome.OUR_FAULT):
+        return Reading(Outcome.NOT_SENT, f"nothing was sent: {reading.fault}"[:300])
+    return reading
+
+
+def look_through(connector: Connector, sending: Sending) -> Sight:
+    """Ask what became of an operation. What goes wrong is no sight of anything."""
+    try:
+        return connector.look_up(sending)
+    except SecretMissing as missing:
+        return Sight(Found.UNCLEAR, str(missing))
+    except Exception as failed:  # as above
+        log.exception("The connector %s could not look", type(connector).__name__)
+        return Sight(Found.UNCLEAR, f"no answer ({type(failed).__name__})")
+
+
+def _marked_late(connector: Connector, seen: Exchange, gate: _Gate) -> Exchange:
+    """It sent without asking. An answer is an answer once the mark is made; where it no longer can be, it is doubt."""
+    log.error("The connector %s sent without asking the barrier", type(connector).__name__)
+    _forgetful.add(type(connector))
+    try:
+        gate()
+    except NotBegun:
+        return replace(seen, marked=False, exception=UNASKED)
+    return replace(seen, marked=True)
+
+
+class _Gate:
+    """The barrier, asked once: for a connector that is marked before it is called it stands open."""
+
+    def __init__(self, barrier: Barrier) -> None:
+        self._barrier = barrier
+        self.passed = False
+
+    def __call__(self) -> None:
+        self._barrier()
+        self.passed = True
+
+    def once(self) -> None:
+        if not self.passed:
+            self()
+
+
+def _refused(refused: NotBegun) -> Exchange:
+    return Exchange(marked=False, exception="NotBegun", message=str(refused)[:300])
+
+
+def _told(failed: Exception) -> str:
+    return hide(" ".join(str(failed).split()))[:200]

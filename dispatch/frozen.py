@@ -1,0 +1,29 @@
+"""A frozen operation's rows as what a connector is given. Nothing is rendered here: what was frozen is taken as it is."""
+
+from __future__ import annotations
+
+import json
+
+from dispatch.connectors.registry import connector
+from dispatch.connectors.seam import Sending
+from dispatch.contracts import Contract
+from dispatch.models import Operation
+from dispatch.requests import local_path
+from dispatch.wire import Request
+
+
+def sending_of(operation: Operation, contract: Contract) -> Sending:
+    """What sending an operation or asking about it needs, its rows at hand. Raises SecretMissing, NoSuchConnector."""
+    proposed, receiver = operation.proposed, operation.receiver
+    credentials = connector(contract.connector).credentials(receiver.secret_reference, contract)
+    request = Request(
+        method=proposed.method,
+        url=proposed.target,
+        headers=json.loads(proposed.headers),
+        body=bytes(proposed.body),
+        secret_headers=credentials.headers,
+    )
+    action = contract.action_of(proposed.method, local_path(receiver.base_url, proposed.target))
+    return Sending(
+        request, contract, action, operation.operation_key, operation.record, receiver.base_url, credentials
+    )

@@ -1,0 +1,65 @@
+"""Connectors as people write them, with the mistakes that they make; and how a package of theirs is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dispatch.connectors import calling, registry
+from dispatch.connectors.http import HttpConnector
+from dispatch.connectors.seam import Sending
+from dispatch.wire import Barrier, Exchange, exchange
+
+HERE = __name__
+
+
+class Plain(HttpConnector):
+    """Has never heard of the barrier, and says so."""
+
+    calls_barrier = False
+
+    def send(self, sending: Sending, barrier: Barrier) -> Exchange:
+        return exchange(sending.request, sending.contract.timeouts)
+
+
+class Forgetful(HttpConnector):
+    """Says that it calls the barrier, and does not."""
+
+    def send(self, sending: Sending, barrier: Barrier) -> Exchange:
+        return exchange(sending.request, sending.contract.timeouts)
+
+
+class Breaks(HttpConnector):
+    """Falls over with the answer in its hand."""
+
+    def send(self, sending: Sending, barrier: Barrier) -> Exchange:
+        super().send(sending, barrier)
+        raise ZeroDivisionError("with password=hunter2-hunter2 in it")
+
+
+class BreaksBefore(HttpConnector):
+    """Falls over before it has done anything."""
+
+    def send(self, sending: Sending, barrier: Barrier) -> Exchange:
+        raise KeyError("region")
+
+
+@contextmanager
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, **entries: str) -> Iterator[None]:
+    """While it lasts, a package on the path names these connectors: entry=module:attribute."""
+    metadata = folder / "own-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
+    lines = "".join(f"{name} = {target}\n" for name, target in entries.items())
+    (metadata / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{lines}")
+    monkeypatch.syspath_prepend(str(folder))
+    registry.connectors.cache_clear()
+    calling._forgetful.clear()
+    try:
+        yield
+    finally:
+        registry.connectors.cache_clear()
+        calling._forgetful.clear()
