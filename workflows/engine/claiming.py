@@ -10,7 +10,7 @@ import psycopg
 
 from workflows.engine import rows, sql
 from workflows.engine.connections import Connection
-from workflows.engine.limiter import Limiter
+from workflows.engine.limiter import Lane, Limiter
 from workflows.engine.marks import Marks
 from workflows.engine.slots import Pinned
 
@@ -29,7 +29,9 @@ class Asked:
     wanted: int = 0
     from_start: bool = True
     suspect: Answer | None = None
-    limited: Answer | None = None
+    under_limits: Answer | None = None
+    """Lanes under a limit that have ready items or, while none is known, whether there is any such item."""
+    knew_of_limited: bool = False
 
 
 class Claiming:
@@ -45,7 +47,7 @@ class Claiming:
         self.lanes: rows.Lanes = {}
         self.limiter = Limiter(engine)
         self.marks = Marks()
-        self._limited_wait = self._odd = False
+        self._limited_wait = self._knows_limited = self._odd = False
         self._suspects = False
         self._seeks_limited = False
         """Whether a suspect may be claimed, and there was none without a limit."""
@@ -70,7 +72,10 @@ class Claiming:
             plain=connection.execute(sql.CLAIM if from_start else sql.CLAIM_ON, walk) if plain > 0 else None,
             wanted=plain,
             from_start=from_start,
-            limited=connection.execute(sql.LIMITED_LANES, self.limiter.walk()),
+            under_limits=self._walk_limited(connection)
+            if self._knows_limited
+            else connection.execute(sql.ANY_LIMITED),
+            knew_of_limited=self._knows_limited,
         )
 
     def answered(self, asked: Asked) -> list[Pinned]:
@@ -98,9 +103,21 @@ class Claiming:
         if self._seeks_limited and free > 0:
             claims = self.limiter.claim_suspect(connection)
             self._suspects, self._seeks_limited = bool(claims), False
-        lanes = self.limiter.open_lanes(asked.limited.fetchall() if asked.limited is not None else [])
-        self._limited_wait = bool(lanes)
+        found = self._found_limited(connection, asked)
+        lanes = self.limiter.open_lanes(found)
+        self._limited_wait, self._knows_limited = bool(lanes), bool(found)
         return claims + self.limiter.claim(connection, lanes, free - len(claims))
+
+    def _found_limited(self, connection: Connection, asked: Asked) -> list[Lane]:
+        """Where nothing waits under a limit, a batch asks only whether that is still so: a walk costs it a fifth."""
+        if asked.under_limits is None:
+            return []
+        if asked.knew_of_limited:
+            return asked.under_limits.fetchall()
+        return self._walk_limited(connection).fetchall() if asked.under_limits.fetchone() else []
+
+    def _walk_limited(self, connection: Connection) -> Answer:
+        return connection.execute(sql.LIMITED_LANES, self.limiter.walk())
 
     def begun(self, claims: Sequence[Pinned]) -> None:
         """Remember the lanes of what was claimed, for what follows it."""

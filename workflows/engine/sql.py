@@ -134,6 +134,9 @@ ORDER BY l.id <= %(cursor)s, l.id
 """
 """Lanes under a limit that have ready items, from the cursor on and around."""
 
+ANY_LIMITED = f"SELECT 1 FROM workflows_workitem WHERE {_READY_UNDER_A_LIMIT} AND lane_id > 0 LIMIT 1"
+"""Whether there is anything for that walk."""
+
 CLAIM_LIMITED = f"""
 WITH allowed AS (SELECT * FROM unnest(%(lanes)s::bigint[], %(counts)s::int[]) AS a(lane_id, count)),
 chosen AS (

@@ -57,6 +57,7 @@ class Command(qcluster.Command):  # type: ignore[misc]
         _settle_currency()
         connections.close_all()  # the children must not share our session
         start.open_stop_pipe()
+        start.keep_what_is_loaded()
         if sys.platform == "linux":
             os.register_at_fork(after_in_child=_end_with_parent)
         qcluster.Cluster = EndingCluster
