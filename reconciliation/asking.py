@@ -112,17 +112,21 @@ class Ask:
 
 def _receipt(asked: Asked) -> Any:
     assert isinstance(asked.form, ReceiptForm)
-    return receipts.confirm_with_receipt(**asked.here, receipt=asked.form.receipt(), note=asked.given["note"])
+    given = asked.given
+    return receipts.confirm_with_receipt(
+        **asked.here, receipt=asked.form.receipt(), note=given["note"], paper=given["file"]
+    )
 
 
 def _not_applied(asked: Asked) -> Any:
     given = asked.only("evidence", "basis", "then")
     source = asked.given["source"] if given["basis"] == BY_STATEMENT else ""
-    return outcomes.confirm_not_applied(**asked.here, **given, source=source)
+    return outcomes.confirm_not_applied(**asked.here, **given, source=source, paper=asked.given["file"])
 
 
 def _evidence(asked: Asked) -> Any:
-    return noting.add_evidence(**asked.plainly, **asked.only("summary", "detail", "source", "taken_at"))
+    given = asked.only("summary", "detail", "source", "taken_at")
+    return noting.add_evidence(**asked.plainly, **given, paper=asked.given["file"])
 
 
 def perform(ask: Ask, asked: Asked) -> str:
@@ -170,12 +174,12 @@ ASKS: tuple[Ask, ...] = (
     ),
     Ask(
         "outcome", "Record the outcome", OutcomeForm, "Record it",
-        lambda a: steps.record_outcome(**a.here, **a.only("outcome", "evidence", "source")),
+        lambda a: steps.record_outcome(**a.here, **a.only("outcome", "evidence", "source"), paper=a.given["file"]),
         verb=_V.RECORD_OUTCOME,
     ),
     Ask(
         "undone", "Record how it was undone", OutcomeForm, "Record it",
-        lambda a: undoing.record_undone(**a.here, **a.only("outcome", "evidence", "source")),
+        lambda a: undoing.record_undone(**a.here, **a.only("outcome", "evidence", "source"), paper=a.given["file"]),
         verb=_V.RECORD_UNDONE,
     ),
     Ask(

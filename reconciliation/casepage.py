@@ -16,12 +16,25 @@ from reconciliation import knowing, verbs
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.knowing import Known
 from reconciliation.locks import NoSuchCase
-from reconciliation.models import Case, Evidence, EvidenceKind, ResolutionRequest
+from reconciliation.models import Case, Evidence, EvidenceFile, EvidenceKind, ResolutionRequest
+from reconciliation.papers import LOOKS, PaperKind
 from reconciliation.situation import SECONDERS, WHO_MAY, Situation, look_at
 from reconciliation.verbs import Verb
 from reconciliation.words import state_words
 from workflows.models import Job
 from workflows.states import BEFORE_SENDING, ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceFileRow:
+    """The document of a piece of evidence. `hidden`: something in it looked like a secret and is not kept."""
+
+    evidence_id: int
+    name: str
+    kind: str
+    size: int
+    given_digest: str
+    hidden: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,12 @@ class EvidenceRow:
     taken_at: datetime
     proves: str
     """ "nothing", or what it shows."""
+
+    by: str = ""
+    kept_at: datetime | None = None
+    """Who put it to the case, and when; of what the machine saw, nothing."""
+
+    file: EvidenceFileRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,22 +226,39 @@ def _for_viewer(verb: Verb, case: Case, held: frozenset[Role], person_id: int) -
 
 def _evidence(situation: Situation) -> list[EvidenceRow]:
     """Newest first; the numbers are given oldest first and stay as they are."""
-    rows: list[tuple[datetime, str, str, str, str]] = []
+    rows: list[EvidenceRow] = []
     doubt = situation.doubt
     if doubt is not None:
-        rows += [knowing.submission_row(s) for s in doubt.submissions]
-        rows += [knowing.observation_row(o) for o in doubt.observations]
+        seen = [knowing.submission_row(s) for s in doubt.submissions]
+        seen += [knowing.observation_row(o) for o in doubt.observations]
+        rows += [
+            EvidenceRow(0, what, detail, source, at, proves) for at, what, detail, source, proves in seen
+        ]
     own = Evidence.objects.filter(case=situation.case).exclude(kind=EvidenceKind.COMMENT)
-    rows += [
-        (e.taken_at, e.summary, e.detail if e.detail != e.summary else "", e.source, e.proves)
-        for e in own.order_by("pk")
-    ]
-    rows.sort(key=lambda row: row[0])
-    numbered = [
-        EvidenceRow(n, what, detail, source, at, proves)
-        for n, (at, what, detail, source, proves) in enumerate(rows, start=1)
-    ]
-    return numbered[::-1]
+    own = own.select_related("person", "file").defer("file__content")
+    rows += [_own_evidence(e) for e in own.order_by("pk")]
+    rows.sort(key=lambda row: row.taken_at)
+    return [replace(row, number=n) for n, row in enumerate(rows, start=1)][::-1]
+
+
+def _own_evidence(e: Evidence) -> EvidenceRow:
+    return EvidenceRow(
+        number=0,
+        what=e.summary,
+        detail=e.detail if e.detail != e.summary else "",
+        source=e.source,
+        taken_at=e.taken_at,
+        proves=e.proves,
+        by=_name(e.person),
+        kept_at=e.kept_at,
+        file=None if e.file is None else _file(e, e.file),
+    )
+
+
+def _file(e: Evidence, file: EvidenceFile) -> EvidenceFileRow:
+    words = LOOKS[PaperKind(file.kind)].words
+    hidden = file.digest != e.given_digest
+    return EvidenceFileRow(e.pk, e.file_name, words, file.size, e.given_digest, hidden)
 
 
 def _comments(case: Case) -> list[CommentRow]:

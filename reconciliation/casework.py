@@ -19,6 +19,8 @@ from reconciliation import notifying
 from reconciliation.kinds import terms_of
 from reconciliation.locks import lock_case
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
+from reconciliation.papers import Paper, keep
+from web.redaction import hide
 from workflows import journal
 from workflows.models import Job, WorkItem
 
@@ -87,21 +89,31 @@ def keep_evidence(
     detail: str = "",
     proves: str = "nothing",
     taken_at: datetime | None = None,
+    paper: Paper | None = None,
 ) -> Evidence:
-    """Put something to a case and journal its digest: case.evidence_added, or case.commented for a comment."""
+    """Put something to a case and journal its digest: case.evidence_added, or case.commented for a comment.
+
+    Secrets in what is written are hidden, as they are in what receivers answer.
+    """
     row = Evidence.objects.create(
         tenant_id=case.tenant_id,
         case=case,
         kind=kind.value,
         person_id=actor.person_id or None,
-        summary=storable(summary)[:500],
-        detail=storable(detail),
-        source=storable(source)[:200],
+        summary=storable(hide(summary))[:500],
+        detail=storable(hide(detail)),
+        source=storable(hide(source))[:200],
         proves=proves,
         taken_at=taken_at or now,
+        kept_at=now,
+        file=None if paper is None else keep(case.tenant_id, paper, now),
+        file_name="" if paper is None else paper.name,
+        given_digest="" if paper is None else paper.given_digest,
     )
     digest = hashlib.sha256(f"{row.summary}\n{row.detail}".encode()).hexdigest()
     evidence = {"case": case.pk, "evidence": row.pk, "kind": row.kind, "proves": proves, "digest": digest}
+    if paper is not None:
+        evidence |= {"file": paper.digest, "file_as_given": paper.given_digest}
     event = "case.commented" if kind is EvidenceKind.COMMENT else "case.evidence_added"
     journal.record(job=job, event=event, actor=actor, evidence=evidence)
     return row
@@ -218,6 +230,7 @@ def _insert_evidence(case: Case, told: str, source: str, now: datetime) -> None:
         summary=storable(told)[:500],
         source=storable(source)[:200],
         taken_at=now,
+        kept_at=now,
     )
 
 

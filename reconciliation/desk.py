@@ -62,6 +62,12 @@ TABS: tuple[Tab, ...] = (
 _DETAILS: dict[str, tuple[str, dict[str, str]]] = {
     "basis": ("Shown by", {BY_LOOKUP: "the last look-up", BY_STATEMENT: "the receiver’s own words"}),
     "source": ("Found in", {}),
+    "receipt_id": ("Receipt", {}),
+    "record": ("Record or payee", {}),
+    "amount": ("Amount", {}),
+    "currency": ("Currency", {}),
+    "obtained_from": ("Obtained from", {}),
+    "file": ("Document, SHA-256", {}),
     "then": ("Then", {STOP: "closed as not applied, nothing is sent", SEND_AGAIN: "sent again, same key"}),
 }
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils import timezone
 
 from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AGAIN, STOP
-from reconciliation.actions.receipts import Receipt
+from reconciliation.actions.comparing import Receipt
 from reconciliation.actions.working import LONGEST
+from reconciliation.papers import LOOKS, Paper, PaperRefused, read_paper, too_large
 from reconciliation.queries import CasePage
 from workflows.forms import attempts_field
 
@@ -26,8 +29,10 @@ class CaseForm(forms.Form):
     free = ""
     version = forms.IntegerField(min_value=0, max_value=_LATEST_VERSION, widget=forms.HiddenInput)
 
-    def __init__(self, data: Any, page: CasePage) -> None:
-        super().__init__(data, auto_id="f-%s", initial={"version": page.version}, use_required_attribute=True)
+    def __init__(self, data: Any, page: CasePage, files: Any = None) -> None:
+        super().__init__(
+            data, files, auto_id="f-%s", initial={"version": page.version}, use_required_attribute=True
+        )
         self.page = page
         self.fit(page)
 
@@ -42,7 +47,8 @@ class CaseForm(forms.Form):
     @property
     def typed(self) -> list[tuple[str, str]]:
         """What was posted in each visible field, to be shown where it can no longer be sent."""
-        found = [(str(b.label), ", ".join(map(str, _listed(b.value())))) for b in self.visible_fields()]
+        written = [b for b in self.visible_fields() if b.name != "file"]
+        found = [(str(b.label), ", ".join(map(str, _listed(b.value())))) for b in written]
         return [(label, value) for label, value in found if value]
 
     def renewed(self, version: int) -> None:
@@ -82,6 +88,34 @@ def _moment(label: str, missing: str) -> forms.DateTimeField:
         error_messages={"required": missing, "invalid": "Enter a date and a time."},
         widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M:%S", attrs={"type": "datetime-local", "step": "1"}),
     )
+
+
+_ENDINGS = ",".join(ending for look in LOOKS.values() for ending in look.endings)
+
+
+class PaperField(forms.FileField):
+    """A document for the case; what comes of it is a Paper, or None. It has to be chosen anew where the form comes back."""
+
+    widget = forms.FileInput(attrs={"accept": _ENDINGS})
+
+    def __init__(self, label: str, help_text: str = "") -> None:
+        told = "A PDF, a picture (PNG, JPEG), a Word document or plain text. It is kept for good and never changed."
+        super().__init__(label=label, required=False, help_text=f"{help_text} {told}".strip())
+        self.error_messages["empty"] = "The file is empty."
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        given = super().clean(data, initial)
+        return _paper(given) if given else None
+
+
+def _paper(uploaded: UploadedFile[Any]) -> Paper:
+    limit = settings.COUNTERFOIL_LARGEST_FILE
+    try:
+        if (uploaded.size or 0) > limit:  # its content was thrown away while it came in
+            raise too_large(limit)
+        return read_paper(uploaded.name or "", uploaded.read())
+    except PaperRefused as refused:
+        raise forms.ValidationError(str(refused)) from refused
 
 
 class ReasonForm(CaseForm):
@@ -133,7 +167,13 @@ class ReceiptForm(CaseForm):
     """What a receipt says, entered without being shown what it should say."""
 
     free = "note"
-    receipt_id = _line("Receipt number", "Enter the receipt's number.")
+    receipt_id = forms.CharField(
+        label="Receipt number",
+        max_length=200,
+        required=False,
+        help_text="Not needed where the receipt itself is added.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
     amount = _line("Amount on the receipt", "Enter the amount in figures, such as 4800.00.", longest=40)
     currency = _line("Currency on the receipt", "Enter the currency, such as EUR.", longest=3)
     record = _line(
@@ -143,6 +183,7 @@ class ReceiptForm(CaseForm):
         "Who gave it, or where it was found", "Say who gave you the receipt, or where you found it."
     )
     obtained_at = _moment("When it was obtained", "Say when it was obtained.")
+    file = PaperField("The receipt itself")
     note = forms.CharField(
         label="Note", max_length=1000, required=False, widget=forms.Textarea(attrs={"rows": 2})
     )
@@ -193,6 +234,7 @@ class NotAppliedForm(CaseForm):
         widget=_AskedForSometimes(attrs={"autocomplete": "off"}),
     )
     evidence = _words("What it says", "Say what shows that it was not applied.")
+    file = PaperField("The statement", "Needed, unless a look-up shows it.")
     then = forms.ChoiceField(
         label="What follows",
         choices=[
@@ -223,6 +265,7 @@ class OutcomeForm(CaseForm):
     )
     evidence = _words("What shows it", "Say what shows it.")
     source = _line("Where that can be found", "Say where that can be found: a receipt, a letter, a ticket.")
+    file = PaperField("A document that shows it")
 
     def fit(self, page: CasePage) -> None:
         field = self.fields["outcome"]
@@ -274,6 +317,7 @@ class EvidenceForm(CaseForm):
     )
     source = _line("Where it comes from", "Say where it comes from.")
     taken_at = _moment("When it was taken", "Say when it was taken.")
+    file = PaperField("The document")
 
     def fit(self, page: CasePage) -> None:
         self.fields["version"].required = False

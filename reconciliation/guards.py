@@ -36,6 +36,11 @@ def confirm_with_receipt(s: Situation) -> str:
     return ""
 
 
+def receipt_needs_second(s: Situation) -> bool:
+    """Whether the policy lets nobody sign this alone: then nobody attests alone, either, that it happened."""
+    return s.doubt is not None and s.doubt.above_limit
+
+
 def confirm_not_applied(s: Situation) -> str:
     """Something unknown that can no longer arrive, and whose absence means something by now."""
     doubt = s.doubt

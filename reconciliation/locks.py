@@ -21,6 +21,10 @@ class NoSuchRequest(NotFound):
     """There is no such request in this tenant."""
 
 
+class NoSuchEvidence(NotFound):
+    """The case has no such evidence, or it has no file."""
+
+
 class NoSuchBulk(NotFound):
     """There is no such bulk in this tenant."""
 

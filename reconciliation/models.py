@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Length
 
 from access.models import Person
 from access.roles import Role
@@ -14,6 +14,7 @@ from access.tenancy import Rights, TenantForeignKey, TenantModel
 from dispatch.models import Operation
 from outbox.models import Message
 from workflows.models import Job, WorkItem
+from workflows.models.files import HexDigest
 
 
 class CaseKind(models.TextChoices):
@@ -127,8 +128,44 @@ class EvidenceKind(models.TextChoices):
     RECEIPT = "receipt"  # a receipt that a person entered, compared with what was approved
 
 
+class EvidenceFile(TenantModel):
+    """A document that was put to a case, once a tenant by the digest of its bytes. As long as there are cases it stays."""
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    digest = models.CharField(max_length=64)
+    kind = models.CharField(max_length=10)
+    size = models.IntegerField()
+    content = models.BinaryField()
+    kept_at = models.DateTimeField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "digest"], name="one_evidence_file_a_digest"),
+            models.CheckConstraint(
+                condition=Q(digest=HexDigest(F("content"))), name="an_evidence_files_digest_is_of_its_bytes"
+            ),
+            models.CheckConstraint(
+                condition=Q(size=Length("content")) & Q(size__gt=0),
+                name="an_evidence_files_size_is_of_its_bytes",
+            ),
+            models.CheckConstraint(
+                condition=Q(kind__in=["pdf", "png", "jpeg", "docx", "text"]),
+                name="an_evidence_file_is_of_a_known_kind",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.digest[:8]}"
+
+
 class Evidence(TenantModel):
-    """Something put to a case: by the machine or by a person. Append-only."""
+    """Something put to a case: by the machine or by a person. Append-only.
+
+    `taken_at` is when it was found, as whoever put it there says; `kept_at` when it was put there. `given_digest` is of
+    its file as it came; `file` holds it without secrets.
+    """
 
     append_only: ClassVar = True
     app_rights: ClassVar = Rights(insert=True)
@@ -141,6 +178,19 @@ class Evidence(TenantModel):
     source = models.CharField(max_length=200)
     proves = models.CharField(max_length=60, default="nothing")
     taken_at = models.DateTimeField()
+    kept_at = models.DateTimeField(null=True, blank=True)
+    file = TenantForeignKey(EvidenceFile, null=True, blank=True, db_index=False)
+    file_name = models.CharField(max_length=200, default="", db_default="", blank=True)
+    given_digest = models.CharField(max_length=64, default="", db_default="", blank=True)
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(file__isnull=True, file_name="", given_digest="")
+                | (Q(file__isnull=False) & ~Q(file_name="") & ~Q(given_digest="")),
+                name="an_evidence_that_has_a_file_names_it",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.summary

@@ -11,11 +11,15 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from access.directory import Member
 from access.roles import Role
 from access.switches import switches_of
 from approvals import canonical, document
 from approvals.blocking import block_of, said_of
+from approvals.facts import current_rules
+from approvals.limits import limits_for, over_limit
 from approvals.models import Proposal
+from approvals.rules import amounts_of
 from dispatch.classification import Outcome
 from dispatch.contracts import Contract
 from dispatch.locks import database_clock
@@ -50,6 +54,9 @@ class Doubt:
     sender_lives: bool
     hard_policy: str
     """Why nothing may be sent for its recipient or its organisation, or ""."""
+
+    above_limit: bool
+    """Whether its policy, frozen or in force, lets nobody sign this alone: by a limit on the amount, or a quorum."""
 
     @property
     def amount(self) -> Decimal | None:
@@ -181,7 +188,7 @@ def _unreachable(operations: list[Operation]) -> bool:
 
 
 def _doubt(operation: Operation) -> Doubt:
-    proposal = Proposal.objects.get(pk=operation.proposed.proposal_id)
+    proposal = Proposal.objects.select_related("policy", "job").get(pk=operation.proposed.proposal_id)
     submissions = tuple(Submission.objects.filter(operation=operation).order_by("number"))
     contract = Contract.model_validate(operation.contract.terms)
     latest = ReceiverContract.objects.filter(receiver=operation.receiver_id).order_by("-version").first()
@@ -198,7 +205,19 @@ def _doubt(operation: Operation) -> Doubt:
         safe_until=safe_until(operation, first) if first is not None else None,
         sender_lives=any(may_still_send(s) for s in submissions),
         hard_policy=_hard_policy(proposal),
+        above_limit=_above_limit(proposal),
     )
+
+
+def _above_limit(proposal: Proposal) -> bool:
+    name, anybody = proposal.policy.name, Member(0, "", frozenset(), frozenset(), away=False)
+    for rules in (proposal.policy.ruleset, current_rules({name})[name]):
+        if rules.quorum > 1:
+            return True
+        limits = limits_for(anybody, proposal.job.workflow, rules)
+        if over_limit(amounts_of(proposal), limits, rules.rates) is not None:
+            return True
+    return False
 
 
 def _hard_policy(proposal: Proposal) -> str:

@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern] = [
     path("bulk/<int:bulk_id>/stop/", bulk.stop, name="bulk-stop"),
     path("<int:case_id>/", views.case, name="case"),
     path("<int:case_id>/look-up/", views.look_up, name="case-look-up"),
+    path("<int:case_id>/evidence/<int:evidence_id>/file/", views.evidence_file, name="evidence-file"),
     path("<int:case_id>/take/", views.take, name="case-take"),
     *(path(f"<int:case_id>/{ask.path}/", views.asks(ask), name=ask.url_name) for ask in ASKS),
     *(

@@ -127,7 +127,7 @@ RULES: dict[VerbName, _Rule] = {
         "Confirm with receipt",
         _says("Records that it was applied. What the receipt says is compared with what was approved."),
         guards.confirm_with_receipt,
-        _never,
+        guards.receipt_needs_second,
     ),
     VerbName.CONFIRM_NOT_APPLIED: _Rule(
         "Confirm not applied", _not_applied_sentence, guards.confirm_not_applied, _always, danger=True

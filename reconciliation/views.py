@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponseBase, QueryDict
+from django.http import HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -19,14 +19,17 @@ from access.refusals import Conflict, Unprocessable
 from access.tenancy import reading
 from reconciliation import desk
 from reconciliation.actions import outcomes, owning
-from reconciliation.actions.receipts import DoesNotMatch
+from reconciliation.actions.comparing import DoesNotMatch
+from reconciliation.actions.outcomes import PaperMissing
 from reconciliation.actions.working import StaleCase
 from reconciliation.asking import COMMENTERS, Ask, Asked, perform
 from reconciliation.forms import CaseForm
-from reconciliation.locks import NoSuchRequest
-from reconciliation.models import ResolutionRequest
+from reconciliation.locks import NoSuchEvidence, NoSuchRequest
+from reconciliation.models import Evidence, ResolutionRequest
+from reconciliation.papers import LOOKS, PaperKind
 from reconciliation.queries import CasePage, case_page, cases_of, open_cases
 from reconciliation.situation import SECONDERS
+from web.downloads import download
 from web.htmx import render_fragment, wants_fragment
 
 CASE, ASK = "reconciliation/case.html", "reconciliation/ask.html"
@@ -90,6 +93,18 @@ def look_up(request: TenantRequest, slug: str, case_id: int) -> HttpResponseBase
         return render_fragment(request, f"{CASE}#answered", context)
 
 
+@require_safe
+@tenant_page()
+def evidence_file(request: TenantRequest, slug: str, case_id: int, evidence_id: int) -> HttpResponse:
+    """A document of a case, to be saved and never shown: what it holds came from anybody."""
+    row = Evidence.objects.select_related("file").filter(pk=evidence_id, case=case_id).first()
+    if row is None or row.file is None:
+        raise NoSuchEvidence("This case has no such document.")
+    return download(
+        name=row.file_name, media_type=LOOKS[PaperKind(row.file.kind)].media_type, content=row.file.content
+    )
+
+
 @require_POST
 @tenant_page()
 def take(request: TenantRequest, slug: str, case_id: int) -> HttpResponseBase:
@@ -113,7 +128,8 @@ def asks(ask: Ask) -> DoorView[...]:
         with reading(request.tenant.pk):
             page = case_page(case_id, request.person.pk, now=request.now)
             _refuse_strange(case_id, request_id)
-            form = ask.form(request.POST if request.method == "POST" else None, page)
+            posted = (request.POST, request.FILES) if request.method == "POST" else (None, None)
+            form = ask.form(posted[0], page, posted[1])
             if not form.is_bound:
                 return _ask(request, slug, ask, page, form, request_id)
         if not form.is_valid():
@@ -121,7 +137,7 @@ def asks(ask: Ask) -> DoorView[...]:
         try:
             return _done(request, slug, case_id, perform(ask, _asked(request, case_id, request_id, form)))
         except Unprocessable as wrong:
-            field = wrong.field if isinstance(wrong, DoesNotMatch) else form.free
+            field = wrong.field if isinstance(wrong, DoesNotMatch | PaperMissing) else form.free
             form.add_error(field if field in form.fields else None, str(wrong))
             return _ask(request, slug, ask, page, form, request_id, status=422)
         except Conflict as late:

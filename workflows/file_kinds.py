@@ -26,15 +26,15 @@ def kind_of(content: bytes) -> FileKind | None:
     return FileKind.TEXT if _is_text(content) else None
 
 
-def clean_name(name: str, kind: FileKind) -> str:
-    """A name for people: no folders, no characters that cannot be seen, and short."""
+def clean_name(name: str, ending: str) -> str:
+    """A name for people: no folders, no characters that cannot be seen, short, and never without a letter."""
     last = re.split(r"[/\\]", name)[-1]
     seen = "".join(c for c in " ".join(last.split()) if not is_hidden(c)).strip(" .")
     if len(seen) > LONGEST_NAME:
         stem, dot, ending = seen.rpartition(".")
         kept = f"{dot}{ending}" if dot and len(ending) < 10 else ""
         seen = f"{(stem if kept else seen)[: LONGEST_NAME - len(kept)]}{kept}"
-    return seen or f"file{kind.ending}"
+    return seen or f"file{ending}"
 
 
 def _is_text(content: bytes) -> bool:

@@ -14,6 +14,7 @@ from dispatch import settling
 from dispatch.models import Operation
 from dispatch.moving import move, observe
 from dispatch.states import NextStep, OperationState
+from reconciliation.actions.comparing import Receipt, compare
 from reconciliation.actions.working import EvidenceMissing, NotAllowedNow
 from reconciliation.casework import close_case
 from reconciliation.kinds import VerbName
@@ -39,15 +40,20 @@ class Deed:
     now: datetime
 
 
-def check(situation: Situation, deed: Deed) -> None:
+def check(situation: Situation, operation: Operation, deed: Deed) -> None:
     """What the verb's own rule does not know: the evidence that this deed brings."""
     if deed.verb is VerbName.CONFIRM_NOT_APPLIED:
         _check_not_applied(situation, deed)
+    if deed.verb is VerbName.CONFIRM_WITH_RECEIPT:
+        compare(situation, operation, Receipt.read(deed.details), has_file=bool(deed.details["file"]))
 
 
 def carry_out(situation: Situation, operation: Operation, deed: Deed) -> str:
     """Close the case and settle the operation by the deed; the sentence that says what was done."""
     job = situation.job
+    if deed.verb is VerbName.CONFIRM_WITH_RECEIPT:
+        _close(situation, deed, "applied, by receipt")
+        return _settle_by_receipt(job, operation, deed)
     if deed.verb is VerbName.CONFIRM_NOT_APPLIED:
         _close(situation, deed, "not applied" if deed.details["then"] == STOP else "not applied, sent again")
         return _settle_not_applied(job, operation, situation, deed)
@@ -76,6 +82,15 @@ def _close(situation: Situation, deed: Deed, resolution: str) -> None:
         now=deed.now,
         second=deed.second,
     )
+
+
+def _settle_by_receipt(job: Job, operation: Operation, deed: Deed) -> str:
+    receipt = Receipt.read(deed.details)
+    settling.settle_confirmed(
+        job=job, operation=operation, kind="receipt", summary=_signed(deed), receipt_id=receipt.receipt_id.strip(),
+        actor=deed.actor, now=deed.now, detail=receipt.as_text(),
+    )  # fmt: skip
+    return f"{operation.label} is confirmed by {receipt.title[:1].lower()}{receipt.title[1:]}."
 
 
 def _check_not_applied(situation: Situation, deed: Deed) -> None:

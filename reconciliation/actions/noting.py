@@ -12,6 +12,7 @@ from reconciliation import locks
 from reconciliation.actions.working import text, working
 from reconciliation.casework import keep_evidence
 from reconciliation.models import EvidenceKind
+from reconciliation.papers import Paper
 from reconciliation.situation import SECONDERS
 
 
@@ -53,6 +54,7 @@ def add_evidence(
     taken_at: datetime,
     now: datetime,
     detail: str = "",
+    paper: Paper | None = None,
 ) -> Noted:
     """Put something that a person has found to a case, open or resolved. It settles nothing by itself. Locks job.
 
@@ -67,6 +69,6 @@ def add_evidence(
             raise TakenInTheFuture("Evidence cannot have been taken in the future.")
         row = keep_evidence(
             job=job, case=case, summary=summary, detail=detail[:100_000], source=source, actor=actor, now=now,
-            kind=EvidenceKind.STATEMENT, taken_at=taken_at,
+            kind=EvidenceKind.STATEMENT, taken_at=taken_at, paper=paper,
         )  # fmt: skip
         return Noted(case_id, row.pk)

@@ -16,6 +16,7 @@ from reconciliation import locks
 from reconciliation.actions import carrying_out, seconding
 from reconciliation.actions.carrying_out import BY_STATEMENT, STOP, Deed
 from reconciliation.actions.working import (
+    EvidenceMissing,
     StaleCase,
     Worked,
     allow,
@@ -29,8 +30,15 @@ from reconciliation.actions.working import (
 from reconciliation.casework import keep_evidence
 from reconciliation.kinds import VerbName
 from reconciliation.models import Case, EvidenceKind
+from reconciliation.papers import Paper
 from reconciliation.situation import Situation, look_at
 from reconciliation.verbs import needs_second
+
+
+class PaperMissing(EvidenceMissing):
+    """The verb wants the document itself, not only what somebody says of it."""
+
+    field = "file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +87,33 @@ def confirm_not_applied(
     basis: str = BY_STATEMENT,
     source: str = "",
     then: str = STOP,
+    paper: Paper | None = None,
 ) -> Worked:
     """Ask a second person to attest that it did not happen. Nothing is settled before they do.
 
     `basis`: "look-up" (one that found nothing, late enough by the contract) or "statement" (what the receiver has
-    written, its `source` named). `then`: "stop", or "send again" with the same key while the approval lives. Raises
+    written, its `source` named, the writing itself as `paper`). `then`: "stop", or "send again" with the same key while the approval lives. Raises
     NoSuchCase, NotPermitted, StaleCase, EvidenceMissing, NotAllowedNow, SameVerbAsked.
     """
     with working(tenant_id, case_id, person_id, VerbName.CONFIRM_NOT_APPLIED.value):
-        situation, _ = begin(case_id, version, person_id, VerbName.CONFIRM_NOT_APPLIED)
+        situation, operation = begin(case_id, version, person_id, VerbName.CONFIRM_NOT_APPLIED)
         actor = operator(person_id)
         reason = text(evidence, "Say what shows that it was not applied.")
         details = {"basis": basis, "then": then, "source": source[:200]}
         if basis == BY_STATEMENT:
             details["source"] = text(source, "Say whose statement it is, and where it can be found.")[:200]
+            if paper is None:
+                raise PaperMissing(
+                    "Add the receiver's statement as a file: a letter, a mail, a picture of it."
+                )
+            details["file"] = paper.digest
         deed = Deed(VerbName.CONFIRM_NOT_APPLIED, reason, details, actor, None, now)
-        carrying_out.check(situation, deed)
+        carrying_out.check(situation, operation, deed)
         request = seconding.ask_for_second(situation, deed)
         if basis == BY_STATEMENT:
             keep_evidence(
                 job=situation.job, case=situation.case, summary=reason, detail=reason, source=details["source"],
-                actor=actor, now=now, kind=EvidenceKind.STATEMENT, proves="attests not applied",
+                actor=actor, now=now, kind=EvidenceKind.STATEMENT, proves="attests not applied", paper=paper,
             )  # fmt: skip
         return worked(case_id, situation.job, "Asked for. A second person has to confirm it.", request.pk)
 

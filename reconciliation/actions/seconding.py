@@ -79,7 +79,7 @@ def second(*, tenant_id: int, request_id: int, person_id: int, version: int, now
         situation = look_at(job=job, case=case, operation=operation)
         deed = Deed(VerbName(request.verb), request.reason, dict(request.details), asker, person, now)
         allow(deed.verb, situation)
-        carrying_out.check(situation, deed)
+        carrying_out.check(situation, operation, deed)
         _close(request, "seconded", person, now)
         _journal(job, case, request, "case.seconded", person)
         return worked(case.pk, job, carrying_out.carry_out(situation, operation, deed))

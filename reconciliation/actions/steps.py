@@ -28,6 +28,7 @@ from reconciliation.actions.working import (
 from reconciliation.casework import close_case, keep_evidence
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, EvidenceKind
+from reconciliation.papers import Paper
 from reconciliation.situation import SECONDERS, look_at
 from workflows.actions.cancel import cancel_job_inside
 from workflows.actions.hold import NotHoldable, release_job
@@ -155,6 +156,7 @@ def record_outcome(
     evidence: str,
     source: str,
     now: datetime,
+    paper: Paper | None = None,
 ) -> Worked:
     """Close a case that asks about something outside of us, with one of its kind's outcomes and what shows it.
 
@@ -172,7 +174,7 @@ def record_outcome(
         where = text(source, "Say where that can be found: a receipt, a letter, a ticket.")
         keep_evidence(
             job=job, case=case, summary=reason, detail=reason, source=where, actor=actor, now=now,
-            kind=EvidenceKind.STATEMENT, proves=f"attests: {outcome}"[:60],
+            kind=EvidenceKind.STATEMENT, proves=f"attests: {outcome}"[:60], paper=paper,
         )  # fmt: skip
         close_case(job=job, case=case, resolution=outcome, reason=reason, actor=actor, now=now)
         return worked(case_id, job, f"Recorded: {outcome}.")

@@ -18,6 +18,7 @@ from reconciliation.actions.working import (
 from reconciliation.casework import close_case, keep_evidence
 from reconciliation.kinds import VerbName
 from reconciliation.models import EvidenceKind
+from reconciliation.papers import Paper
 from reconciliation.situation import look_at
 from workflows.actions.undo import Undone, record_undone_inside
 
@@ -32,6 +33,7 @@ def record_undone(
     evidence: str,
     source: str,
     now: datetime,
+    paper: Paper | None = None,
 ) -> Worked:
     """Record that one result, or all that is left, was undone by hand or stays; the machine goes on with the others.
 
@@ -54,7 +56,7 @@ def record_undone(
         case = locks.lock_case(case_id)
         keep_evidence(
             job=job, case=case, summary=reason, detail=reason, source=where, actor=actor, now=now,
-            kind=EvidenceKind.STATEMENT, proves=f"attests: {outcome}"[:60],
+            kind=EvidenceKind.STATEMENT, proves=f"attests: {outcome}"[:60], paper=paper,
         )  # fmt: skip
         close_case(job=job, case=case, resolution=outcome, reason=reason, actor=actor, now=now)
         goes_on = " The machine goes on with the others." if recorded.goes_on else ""

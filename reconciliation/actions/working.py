@@ -21,6 +21,7 @@ from reconciliation.locks import lock_job_and_case
 from reconciliation.models import Case
 from reconciliation.situation import WHO_MAY, Situation
 from reconciliation.words import clock
+from web.redaction import hide
 from workflows import journal
 from workflows.models import Job, JournalEntry
 
@@ -96,8 +97,8 @@ def allow(name: VerbName, situation: Situation) -> None:
 
 
 def text(value: str, missing: str) -> str:
-    """What a person has written, or EvidenceMissing."""
-    value = storable(value).strip()
+    """What a person has written, without secrets, or EvidenceMissing."""
+    value = hide(storable(value)).strip()
     if not value:
         raise EvidenceMissing(missing)
     if len(value) > LONGEST:

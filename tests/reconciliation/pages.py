@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
@@ -14,6 +15,15 @@ from tests.reconciliation.world import Desk, now
 
 HOSTILE = '<img src=x onerror="alert(1)">\u202etxt'
 HTMX = {"HX-Request": "true"}
+
+
+class Upload(SimpleUploadedFile):
+    """A file that can be sent again and again."""
+
+    @property
+    def read(self) -> Any:
+        self.file.seek(0)
+        return self.file.read
 
 
 def as_person(person: Person) -> Client:
@@ -58,5 +68,11 @@ def a_receipt(**changes: Any) -> dict[str, Any]:
 
 def a_statement(**changes: Any) -> dict[str, Any]:
     """What somebody types who has it in writing that nothing was applied."""
-    values = {"basis": "statement", "source": "mail 14:02", "evidence": "It never arrived.", "then": "stop"}
+    values = {
+        "basis": "statement",
+        "source": "mail 14:02",
+        "evidence": "It never arrived.",
+        "file": Upload("mail.eml", b"We never received it.\n"),
+        "then": "stop",
+    }
     return {**values, **changes}

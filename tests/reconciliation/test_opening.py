@@ -18,7 +18,7 @@ from reconciliation.kinds import KINDS, VerbName
 from reconciliation.models import Case, CaseKind
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import RECEIPT, a_contract, a_keyed_contract, as_engine, as_json
-from tests.reconciliation.world import PATIENT, Desk, now
+from tests.reconciliation.world import PATIENT, Desk, a_letter, now
 from workflows import hooks
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import release_job
@@ -210,7 +210,7 @@ def test_a_cancelled_job_with_an_effect_keeps_a_case(erp: FaultServer) -> None:
         from reconciliation.kinds import VerbName
 
         case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
         desk.answer(second, desk.fresh(case), desk.ben)
     assert desk.sending.job_state(job) == "CANCELLED"
     (left,) = desk.cases(job, open_only=True)

@@ -12,15 +12,16 @@ from access.refusals import NotPermitted
 from access.tenancy import reading
 from approvals.actions.block import block_recipient
 from dispatch.models import Submission
+from reconciliation.actions.comparing import DoesNotMatch
 from reconciliation.actions.outcomes import accept_conflict, confirm_not_applied, look_up, resubmit_same_key
-from reconciliation.actions.receipts import DoesNotMatch, confirm_with_receipt
+from reconciliation.actions.receipts import confirm_with_receipt
 from reconciliation.actions.seconding import SecondIsTheAsker, decline, second, withdraw_request
 from reconciliation.actions.working import EvidenceMissing, NotAllowedNow, StaleCase
 from reconciliation.kinds import VerbName
 from reconciliation.situation import may_still_send
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import RECEIPT, a_contract, a_keyed_contract, a_lookup_contract, as_json, end_worker
-from tests.reconciliation.world import PATIENT, Desk, now, receipt
+from tests.reconciliation.world import PATIENT, Desk, a_letter, now, receipt
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answers(200, as_json(RECEIPT))
@@ -161,7 +162,11 @@ def test_not_applied_takes_two_people_and_sends_nothing(erp: FaultServer) -> Non
     job, case = desk.unknown()
     case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
     asked = desk.act(
-        confirm_not_applied, case, evidence="They wrote that it never arrived.", source="mail 14:02"
+        confirm_not_applied,
+        case,
+        evidence="They wrote that it never arrived.",
+        source="mail 14:02",
+        paper=a_letter(),
     )
     assert (asked.resolution, asked.job_state) == ("", "NEEDS_RECONCILIATION")
     assert desk.sending.operation(job).state == "UNKNOWN"
@@ -199,7 +204,11 @@ def test_not_applied_needs_evidence_in_words(erp: FaultServer) -> None:
     before = desk.snapshot(job)
     for missing in ({"evidence": " "}, {"source": ""}, {"basis": "a feeling"}, {"then": "whatever"}):
         with pytest.raises(EvidenceMissing):
-            desk.act(confirm_not_applied, case, **{"evidence": "they wrote", "source": "mail", **missing})
+            desk.act(
+                confirm_not_applied,
+                case,
+                **{"evidence": "they wrote", "source": "mail", "paper": a_letter(), **missing},
+            )
     assert desk.snapshot(job) == before
 
 
@@ -209,7 +218,14 @@ def test_not_applied_and_sent_again_is_the_same_key_after_the_window(erp: FaultS
     job, case = desk.unknown()
     assert "no longer recognises" in desk.verb(case, VerbName.RESUBMIT).why_not
     case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", then="send again")
+    desk.act(
+        confirm_not_applied,
+        case,
+        evidence="They wrote so.",
+        source="mail",
+        paper=a_letter(),
+        then="send again",
+    )
     done = desk.answer(second, desk.fresh(case), desk.ben)
     assert (done.resolution, done.job_state) == ("not applied, sent again", "SUBMITTED")
     assert len(erp.received) == 1
@@ -322,7 +338,7 @@ def test_a_declined_request_leaves_the_case_open_and_its_reason_in_the_journal(e
     desk = neither(erp)
     job, case = desk.unknown()
     case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
     case = desk.fresh(case)
     with pytest.raises(SecondIsTheAsker):
         desk.answer(decline, case, desk.anna, reason="no")
@@ -338,21 +354,21 @@ def test_an_own_request_can_be_taken_back(erp: FaultServer) -> None:
     desk = neither(erp)
     _, case = desk.unknown()
     case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
     case = desk.fresh(case)
     with pytest.raises(NotPermitted):
         desk.answer(withdraw_request, case, desk.ben)
     desk.answer(withdraw_request, case, desk.anna)
     assert [r.outcome for r in desk.requests(case)] == ["withdrawn"]
     with pytest.raises(StaleCase):
-        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
 
 
 def test_the_guards_are_repeated_when_the_second_person_says_yes(erp: FaultServer) -> None:
     desk = keyed(erp, retention=3, retention_margin=1)
     job, case = desk.unknown()
     desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
     case = desk.fresh(case)
     desk.world.end_role(desk.anna)
     before = desk.snapshot(job)
@@ -367,7 +383,9 @@ def test_the_late_comer_is_told_who_resolved_it_and_how(erp: FaultServer) -> Non
     desk.act(confirm_with_receipt, case, receipt=receipt())
     before = desk.snapshot(job)
     with pytest.raises(StaleCase) as refused:
-        desk.act(confirm_not_applied, case, desk.ben, evidence="They wrote so.", source="mail")
+        desk.act(
+            confirm_not_applied, case, desk.ben, evidence="They wrote so.", source="mail", paper=a_letter()
+        )
     assert desk.anna.username in str(refused.value)
     assert "applied, by receipt" in str(refused.value)
     assert desk.snapshot(job) == before

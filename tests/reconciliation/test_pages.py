@@ -24,7 +24,7 @@ from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.pages import HOSTILE, HTMX, address, as_person, html_of, request_of
 from tests.reconciliation.test_opening import stuck
-from tests.reconciliation.world import PATIENT, Desk, now, receipt
+from tests.reconciliation.world import PATIENT, Desk, a_letter, now, receipt
 from tests.support import make_person, make_tenant
 from workflows.states import ItemState
 
@@ -218,7 +218,7 @@ def test_a_second_person_is_offered_the_request_and_the_asker_may_take_it_back(e
     desk = keyed(erp)
     _, case = desk.unknown()
     case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
     asked = request_of(desk, case)
     seen = {
         person: html_of(as_person(person).get(address(desk, "case", case.pk)))

@@ -27,7 +27,7 @@ from tests.reconciliation.pages import (
     request_of,
 )
 from tests.reconciliation.test_opening import stuck
-from tests.reconciliation.world import PATIENT, Desk, now, receipt
+from tests.reconciliation.world import PATIENT, Desk, a_letter, now, receipt
 from workflows.models import Job
 from workflows.states import ItemState
 
@@ -64,7 +64,7 @@ def asked_for_second(desk: Desk) -> Case:
     """A case in which Anna has asked for a second person."""
     _, case = desk.unknown()
     case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
     return desk.fresh(case)
 
 

@@ -18,7 +18,7 @@ from reconciliation.locks import NoSuchCase
 from reconciliation.queries import CaseRow, QueueCounts, case_page, cases_of, open_cases, queue_counts
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
-from tests.reconciliation.world import PATIENT, Desk, now
+from tests.reconciliation.world import PATIENT, Desk, a_letter, now
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -149,7 +149,7 @@ def test_a_pending_request_is_shown_to_who_may_answer_it() -> None:
         desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         _, case = desk.unknown()
         case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
     answers = {}
     for person in (desk.anna, desk.ben, desk.admin, desk.auditor):
         request = desk.page(case, person).request

@@ -15,7 +15,7 @@ from reconciliation.kinds import VerbName
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.test_opening import stuck
-from tests.reconciliation.world import PATIENT, Desk, receipt
+from tests.reconciliation.world import PATIENT, Desk, a_letter, receipt
 from tests.support import at_once
 from workflows.states import ItemState
 
@@ -34,7 +34,14 @@ def test_of_two_opposite_answers_one_wins_and_nothing_is_sent() -> None:
         rounds = [desk.unknown(f"V-{number}") for number in range(ROUNDS)]
         for number, (job, opened) in enumerate(rounds):
             case = desk.once_allowed(opened, VerbName.CONFIRM_NOT_APPLIED)
-            desk.act(confirm_not_applied, case, desk.ben, evidence="They wrote so.", source="mail")
+            desk.act(
+                confirm_not_applied,
+                case,
+                desk.ben,
+                evidence="They wrote so.",
+                source="mail",
+                paper=a_letter(),
+            )
             case = desk.fresh(case)
             held = receipt(receipt_id=f"R-{number}", record=f"V-{number}")
             answers = at_once(
@@ -80,7 +87,7 @@ def test_a_request_is_seconded_once() -> None:
         desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, opened = desk.unknown()
         case = desk.once_allowed(opened, VerbName.CONFIRM_NOT_APPLIED)
-        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail")
+        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
         case = desk.fresh(case)
         answers = at_once(
             lambda: desk.answer(second, case, desk.ben), lambda: desk.answer(second, case, desk.admin)

@@ -25,7 +25,7 @@ from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import BODY, RECEIPT, a_contract, as_engine, as_json
 from tests.reconciliation.pages import address, as_person
 from tests.reconciliation.test_opening import stuck
-from tests.reconciliation.world import PATIENT, Desk, now
+from tests.reconciliation.world import PATIENT, Desk, a_letter, now
 from workflows import journal
 from workflows.actions.correct import correct_item
 from workflows.actions.redrive import NotRedrivable, redrive_job
@@ -235,7 +235,9 @@ def test_a_late_answer_to_what_was_sent_before_the_redrive_stops_the_new_send_an
         desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown()
         case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
-        desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", then="stop")
+        desk.act(
+            confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter(), then="stop"
+        )
         desk.answer(second, desk.fresh(case), desk.ben)
         assert desk.sending.job_state(job) == "FAILED"
         assert redrive(desk, job).job_state == "READY_TO_COMMIT"

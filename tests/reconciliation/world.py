@@ -16,9 +16,10 @@ from access.roles import WORKER, Role
 from access.tenancy import acting, reading
 from dispatch.contracts import Contract, Timeouts
 from dispatch.models import Operation
-from reconciliation.actions.receipts import Receipt
+from reconciliation.actions.comparing import Receipt
 from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind, Evidence, ResolutionRequest
+from reconciliation.papers import Paper, read_paper
 from reconciliation.queries import CasePage, case_page
 from reconciliation.verbs import Verb
 from tests.approvals.world import World, draft, operation
@@ -179,6 +180,11 @@ def receipt(**changes: Any) -> Receipt:
         "obtained_at": timezone.now(),
     }
     return Receipt(**{**values, **changes})
+
+
+def a_letter(name: str = "letter.txt", content: bytes = b"We never received it.\n") -> Paper:
+    """What the receiver has written, as somebody uploads it."""
+    return read_paper(name, content)
 
 
 def now() -> datetime:

@@ -47,7 +47,7 @@ def keep_file(*, tenant_id: int, name: str, content: bytes, person_id: int, now:
         authority.require(person_id, Role.SUBMITTER)
         known = StoredFile.objects.filter(digest=digest).update(offered_at=now) == 1
         if not known:
-            _insert(tenant_id, digest, clean_name(name, kind), kind, content, person_id, now)
+            _insert(tenant_id, digest, clean_name(name, kind.ending), kind, content, person_id, now)
         told, size = StoredFile.objects.values_list("name", "size").get(digest=digest)
         return Kept(digest, told, kind, size, known=known)
 
