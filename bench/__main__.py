@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import approvals, lanes, ours, resting, snapshots, whole
+from bench import approvals, cases, lanes, ours, resting, snapshots, whole
 from config import database
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -26,6 +26,7 @@ CHURN = int(os.environ.get("BENCH_CHURN", "200000"))
 MEMORY = int(os.environ.get("BENCH_MEMORY", "100000"))
 DECISIONS = int(os.environ.get("BENCH_DECISIONS", "1000"))
 WAITING = int(os.environ.get("BENCH_WAITING", "50000"))
+OPEN_CASES = int(os.environ.get("BENCH_OPEN_CASES", "20000"))
 MANAGERS = 100
 FAULT_SECONDS = os.environ.get("BENCH_FAULT_SECONDS", "300")
 PROJECT = Path(__file__).resolve().parent.parent
@@ -84,6 +85,7 @@ def main() -> int:
     pressed = approvals.decisions(MANAGERS, DECISIONS)
     paced = approvals.decisions(MANAGERS, DECISIONS, every=2.0)
     pages = approvals.listing(WAITING)
+    short, long = cases.queue(OPEN_CASES // 100), cases.queue(OPEN_CASES)
     print(f"\nmedians of {ROUNDS} rounds on {os.cpu_count()} cores")
     for name, values in figures.items():
         low, high = min(values), max(values)
@@ -123,6 +125,11 @@ def main() -> int:
         (
             f"the page of approvals over {WAITING:,}: for me, everyone, none for me, p95",
             f"{pages.for_me:,.0f}, {pages.everyone:,.0f} and {pages.nothing_for_me:,.0f} ms",
+        ),
+        (
+            f"the queue of {OPEN_CASES:,} open cases: as it opens, midway, one kind, narrowed, p95",
+            f"{long.top:,.0f}, {long.middle:,.0f}, {long.kind:,.0f} and {long.narrowed:,.0f} ms,"
+            f" {long.top / short.top:.1f} times as long as over {OPEN_CASES // 100:,}",
         ),
     ):
         print(f"  {name:70} {told}")

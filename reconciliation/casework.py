@@ -13,7 +13,7 @@ from datetime import datetime
 from access.roles import Actor
 from access.statements import Values
 from access.tenancy import notes
-from dispatch.models import Operation
+from dispatch.models import Operation, Submission
 from outbox.models import Message
 from reconciliation import notifying
 from reconciliation.kinds import terms_of
@@ -39,6 +39,8 @@ class Question:
     operation: Operation | None = None
     item: WorkItem | None = None
     message: Message | None = None
+    fault: str = ""
+    """What went wrong, where it is not what became of the operation's last send."""
 
 
 def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> Case:
@@ -56,6 +58,8 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         operation=question.operation,
         item=question.item,
         message=question.message,
+        receiver_id=question.operation.receiver_id if question.operation else None,
+        fault=fault_of(question),
         title=question.title,
         detail=question.told,
         owner_role=terms.owner.value,
@@ -234,8 +238,30 @@ def _insert_evidence(case: Case, told: str, source: str, now: datetime) -> None:
     )
 
 
+def fault_of(question: Question) -> str:
+    """What went wrong, without what is particular to this one: what cases of one storm have in common, or ""."""
+    if question.operation is None:
+        return ""
+    last = Submission.objects.filter(operation=question.operation).order_by("-number")
+    told = question.fault or last.values_list("fault", flat=True).first() or question.operation.fate_note
+    return storable(told.partition(":")[0])[:80]
+
+
+def bring_forward(case: Case, now: datetime) -> None:
+    """Have an open case due when its operation's key ends, if that is sooner by now. The caller holds the job's lock.
+
+    A window gets shorter when a contract is written that says so; the queue is in the order of what is due.
+    """
+    due = _not_after_the_key(case.due_at, case.operation, now)
+    if due != case.due_at:
+        Case.objects.filter(pk=lock_case(case.pk).pk).update(due_at=due)
+
+
 def _due_at(question: Question, now: datetime) -> datetime:
-    """By kind, but never after the time in which the same key is safe: later there is less to choose from."""
-    due = now + terms_of(question.kind).due_after
-    safe_until = question.operation.resubmit_safe_until if question.operation else None
+    return _not_after_the_key(now + terms_of(question.kind).due_after, question.operation, now)
+
+
+def _not_after_the_key(due: datetime, operation: Operation | None, now: datetime) -> datetime:
+    """Never after the time in which the same key is safe: later there is less to choose from."""
+    safe_until = operation.resubmit_safe_until if operation else None
     return min(due, safe_until) if safe_until is not None and safe_until > now else due

@@ -1,62 +1,21 @@
-"""What the room's pages show beyond what the rows say: tabs, marks, the ladder's buttons, the meter of the key's time."""
+"""What the page of a case shows beyond what the rows say: the ladder's buttons, the meter of the key's time."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Q
 from django.urls import NoReverseMatch, reverse
 
 from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AGAIN, STOP
 from reconciliation.asking import BUTTONS, URL_OF
 from reconciliation.kinds import VerbName
-from reconciliation.models import Case, CaseKind
 from reconciliation.queries import CasePage
 from reconciliation.verbs import Verb
 from web.times import WITHIN_THE_DAY
 
-K = CaseKind
 METER = 1440
 """The meter's width; an image in front of a figure, so that a unit of it means nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tab:
-    """One kind of doubt, as people sort them."""
-
-    name: str
-    label: str
-    mark: str
-    kinds: tuple[CaseKind, ...]
-
-
-TABS: tuple[Tab, ...] = (
-    Tab(
-        "unknown",
-        "Outcome unknown",
-        "unknown",
-        (K.UNKNOWN_OUTCOME, K.CONFIRMATION_OVERDUE, K.POSSIBLE_DUPLICATE, K.CONTRADICTED),
-    ),
-    Tab(
-        "differs",
-        "Partly applied, answer differs",
-        "mixed",
-        (K.PARTIAL, K.CONFLICTED, K.KEY_MISMATCH, K.SENT_DIFFERS),
-    ),
-    Tab("exhausted", "Retry exhausted", "exhausted", (K.RETRY_EXHAUSTED, K.PERMANENT_ERROR)),
-    Tab("held", "Held", "held", (K.REVISION_MISSING, K.DEADLINE_PASSED, K.SEND_BLOCKED)),
-    Tab(
-        "again",
-        "Waiting for a new proposal",
-        "awaiting",
-        (K.PROPOSAL_EXPIRED, K.CHANGES_REQUESTED, K.FACT_CHANGED, K.NO_APPROVER),
-    ),
-    Tab("effects", "Cancelled with effects", "mixed", (K.CANCELLED_WITH_EFFECT,)),
-    Tab("undone", "Not undone", "exhausted", (K.NOT_UNDONE,)),
-    Tab("untold", "Not delivered", "exhausted", (K.UNDELIVERABLE,)),
-)
 
 
 _DETAILS: dict[str, tuple[str, dict[str, str]]] = {
@@ -70,26 +29,6 @@ _DETAILS: dict[str, tuple[str, dict[str, str]]] = {
     "file": ("Document, SHA-256", {}),
     "then": ("Then", {STOP: "closed as not applied, nothing is sent", SEND_AGAIN: "sent again, same key"}),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ShownTab:
-    """A tab with how many open cases it holds."""
-
-    name: str
-    label: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The open cases of the whole list, snoozed ones too."""
-
-    total: int
-    late: int
-    mine: int
-    snoozed: int
-    tabs: tuple[ShownTab, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,33 +55,6 @@ class Window:
     near: bool
     x: int
     width: int
-
-
-def tab_named(name: str) -> Tab | None:
-    """The tab of an address, or None for all."""
-    return next((t for t in TABS if t.name == name), None)
-
-
-def mark_of(kind: str) -> str:
-    """The mark that stands before a kind's words. Plum only where an outcome is unknown."""
-    return next((t.mark for t in TABS if kind in t.kinds), "unknown")
-
-
-def counts(person_id: int, *, now: datetime) -> Counts:
-    """How many open cases there are of each kind of doubt. One query."""
-    by_kind: Counter[str] = Counter()
-    late = mine = snoozed = 0
-    rows = Case.objects.filter(resolved_at__isnull=True).values_list("kind").order_by("kind")
-    for kind, number, overdue, own, asleep in rows.annotate(
-        n=Count("pk"),
-        late=Count("pk", filter=Q(due_at__lte=now)),
-        own=Count("pk", filter=Q(assignee_id=person_id)),
-        asleep=Count("pk", filter=Q(snoozed_until__gt=now)),
-    ):
-        by_kind[kind] += number
-        late, mine, snoozed = late + overdue, mine + own, snoozed + asleep
-    tabs = tuple(ShownTab(t.name, t.label, sum(by_kind[k] for k in t.kinds)) for t in TABS)
-    return Counts(by_kind.total(), late, mine, snoozed, tabs)
 
 
 def ladder(page: CasePage, slug: str) -> list[Rung]:

@@ -152,8 +152,3 @@ KINDS: dict[CaseKind, Terms] = {
 def terms_of(kind: str) -> Terms:
     """The row of a kind."""
     return KINDS[CaseKind(kind)]
-
-
-def kinds_in(queue: str) -> list[str]:
-    """The kinds that one heading counts."""
-    return [kind.value for kind, terms in KINDS.items() if terms.queue == queue]

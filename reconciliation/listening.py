@@ -5,6 +5,7 @@ Every function runs in the transaction of the journal row that it is told of, wi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from dispatch.models import Operation
@@ -114,10 +115,8 @@ def quarantined(happened: Happened) -> None:
     operation = _operation(happened)
     until = words.clock(datetime.fromisoformat(happened.evidence["known_until"]), operation.tenant_id)
     told = f"Restored from a backup that ends at {until}; what was sent since is not known here."
-    _open(
-        happened,
-        _question(happened, CaseKind.UNKNOWN_OUTCOME, words.unknown(operation), operation, told=told),
-    )
+    question = _question(happened, CaseKind.UNKNOWN_OUTCOME, words.unknown(operation), operation, told=told)
+    _open(happened, replace(question, fault="restored from a backup"))
 
 
 def send_blocked(happened: Happened) -> None:

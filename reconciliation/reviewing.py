@@ -16,7 +16,15 @@ from dispatch.deriving import current
 from dispatch.models import Operation
 from dispatch.states import NextStep, OperationState
 from reconciliation import words
-from reconciliation.casework import BY_EVIDENCE, WENT_ON, Question, close_case, has_cases, open_case
+from reconciliation.casework import (
+    BY_EVIDENCE,
+    WENT_ON,
+    Question,
+    bring_forward,
+    close_case,
+    has_cases,
+    open_case,
+)
 from reconciliation.locks import lock_case
 from reconciliation.models import Case, CaseKind
 from workflows.models import Job
@@ -40,7 +48,9 @@ def review(job: Job, actor: Actor, now: datetime) -> None:
     """
     for case in _OPEN.all(job.pk) if has_cases(job) else ():
         answer = _answer(job, case)
-        if answer is not None:
+        if answer is None:
+            bring_forward(case, now)
+        else:
             resolution, reason = answer
             locked = lock_case(case.pk)
             close_case(job=job, case=locked, resolution=resolution, reason=reason, actor=actor, now=now)

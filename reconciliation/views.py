@@ -17,18 +17,21 @@ from django_htmx.http import HttpResponseClientRedirect
 from access.doors import DoorView, TenantRequest, tenant_page
 from access.refusals import Conflict, Unprocessable
 from access.tenancy import reading
-from reconciliation import desk
+from reconciliation import counting, desk, narrowing
 from reconciliation.actions import outcomes, owning
 from reconciliation.actions.comparing import DoesNotMatch
 from reconciliation.actions.outcomes import PaperMissing
 from reconciliation.actions.working import StaleCase
 from reconciliation.asking import COMMENTERS, Ask, Asked, perform
+from reconciliation.expecting import expected_page
 from reconciliation.forms import CaseForm
 from reconciliation.locks import NoSuchEvidence, NoSuchRequest
 from reconciliation.models import Evidence, ResolutionRequest
+from reconciliation.narrowing import Narrowing, faults_of
 from reconciliation.papers import LOOKS, PaperKind
 from reconciliation.queries import CasePage, case_page, cases_of, open_cases
 from reconciliation.situation import SECONDERS
+from reconciliation.tabs import EXPECTED, mark_of
 from web.downloads import download
 from web.htmx import render_fragment, wants_fragment
 
@@ -38,29 +41,28 @@ CASE, ASK = "reconciliation/case.html", "reconciliation/ask.html"
 @require_safe
 @tenant_page()
 def cases(request: TenantRequest, slug: str) -> HttpResponseBase:
-    """Open cases, the nearest clock first, by keyset. What cannot be read in the query narrows nothing."""
-    tab = desk.tab_named(request.GET.get("kind", ""))
-    chosen = {
-        "kind": tab.name if tab else "",
-        **{name: request.GET.get(name) == "1" for name in ("mine", "late", "snoozed")},
-    }
-    page = open_cases(
-        now=request.now,
-        kinds=tab.kinds if tab else (),
-        mine=request.person.pk if chosen["mine"] else None,
-        overdue=bool(chosen["late"]),
-        snoozed=bool(chosen["snoozed"]),
-        after=request.GET.get("after", "")[:40],
-    )
+    """Open cases, the nearest clock first, by keyset. What cannot be read in the query narrows nothing, and is named."""
+    chosen = Narrowing.read(request.GET)
     context = {
-        "counts": desk.counts(request.person.pk, now=request.now),
-        "rows": [(row, desk.mark_of(row.kind)) for row in page.rows],
-        "after": page.after,
-        "further": bool(request.GET.get("after")),
+        "counts": counting.counts(request.person.pk, now=request.now),
         "chosen": chosen,
-        "narrowed": any(chosen.values()),
+        "further": bool(request.GET.get("after")),
         "me": request.person.username,
         "may_bulk": not request.roles.isdisjoint(SECONDERS),
+    }
+    if chosen.kind == EXPECTED:
+        expected = expected_page(after=_number(request.GET.get("after", "")))
+        context |= {"expected": expected, "after": expected.after}
+        return render_fragment(request, "reconciliation/cases.html#list", context)
+    page = open_cases(
+        now=request.now, person_id=request.person.pk, chosen=chosen, after=request.GET.get("after", "")[:40]
+    )
+    context |= {
+        "rows": [(row, mark_of(row.kind)) for row in page.rows],
+        "after": page.after,
+        "faults": faults_of(chosen),
+        "narrowed": bool(chosen.asked()),
+        "choices": narrowing.choices(chosen),
     }
     return render_fragment(request, "reconciliation/cases.html#list", context)
 
@@ -229,7 +231,7 @@ def _done(request: TenantRequest, slug: str, case_id: int, sentence: str) -> Htt
 def _case_context(request: TenantRequest, slug: str, page: CasePage) -> dict[str, Any]:
     return {
         "c": page,
-        "mark": desk.mark_of(page.kind),
+        "mark": mark_of(page.kind),
         "ladder": desk.ladder(page, slug),
         "window": desk.window(page, request.now),
         "due_near": desk.is_near(page.due_at, request.now),
@@ -247,3 +249,7 @@ def _case_context(request: TenantRequest, slug: str, page: CasePage) -> dict[str
 def _version(data: QueryDict) -> int:
     text = data.get("version", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

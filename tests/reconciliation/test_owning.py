@@ -59,6 +59,7 @@ def test_only_who_works_on_cases_is_assigned_one(desk: Desk) -> None:
 
 def test_a_snoozed_case_is_due_no_earlier_and_leaves_the_list(desk: Desk) -> None:
     from access.tenancy import reading
+    from reconciliation.narrowing import Narrowing
     from reconciliation.queries import open_cases
 
     _, case = expired(desk)
@@ -68,7 +69,7 @@ def test_a_snoozed_case_is_due_no_earlier_and_leaves_the_list(desk: Desk) -> Non
     assert (put_off.snoozed_until, put_off.due_at) == (until, until)
     with reading(desk.tenant_id):
         assert [r.case_id for r in open_cases(now=now()).rows] == []
-        assert [r.case_id for r in open_cases(now=now(), snoozed=True).rows] == [case.pk]
+        assert [r.case_id for r in open_cases(now=now(), chosen=Narrowing(snoozed="1")).rows] == [case.pk]
         assert [r.case_id for r in open_cases(now=until).rows] == [case.pk]
 
 

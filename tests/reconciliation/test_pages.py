@@ -17,10 +17,10 @@ from reconciliation.actions.outcomes import confirm_not_applied
 from reconciliation.actions.owning import take
 from reconciliation.actions.receipts import confirm_with_receipt
 from reconciliation.asking import ASKS, BUTTONS, URL_OF
-from reconciliation.desk import TABS
 from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind
-from tests.dispatch.faults import FaultServer, fin
+from reconciliation.tabs import TABS
+from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.pages import HOSTILE, HTMX, address, as_person, html_of, request_of
 from tests.reconciliation.test_opening import stuck
@@ -112,6 +112,22 @@ def test_an_empty_list_says_when_a_case_opens(desk: Desk) -> None:
     assert "0 open cases" in html
 
 
+def test_what_is_expected_stands_on_its_own_tab_and_in_no_count() -> None:
+    """The receiver said 202: accepted, to be confirmed. Nobody has to act."""
+    with FaultServer(answers(202)) as bank:
+        contract = a_contract(timeouts=PATIENT, confirmation="later", confirmation_within=3600.0)
+        desk = Desk.make(bank.url, contract)
+        job = desk.sending.ready()
+        desk.run(job, steps=1)
+    assert desk.sending.operation(job).state == "SUBMITTED"
+    client = as_person(desk.anna)
+    html = html_of(client.get(address(desk, "cases") + "?kind=expected"))
+    assert desk.sending.operation(job).label in html
+    assert "Expected<small>1</small>" in html
+    assert "All open<small>0</small>" in html
+    assert "Nobody has to act" in html
+
+
 def test_the_list_is_narrowed_by_kind_owner_and_due_time(erp: FaultServer) -> None:
     desk = keyed(erp)
     _, doubt = desk.unknown()
@@ -128,10 +144,12 @@ def test_the_list_is_narrowed_by_kind_owner_and_due_time(erp: FaultServer) -> No
     assert shown("") == [True, True]
     assert shown("?kind=unknown") == [True, False]
     assert shown("?kind=exhausted") == [False, True]
-    assert shown("?mine=1") == [False, True]
-    assert shown("?late=1") == [True, False]
+    assert shown("?owner=me") == [False, True]
+    assert shown("?due=late") == [True, False]
     assert shown("?kind=held") == [False, False]
     assert shown("?kind=<b>&after=nonsense") == [True, True]
+    assert shown("?receiver=nobody") == [True, True]
+    assert "There is no receiver “nobody” here." in html_of(client.get(url + "?receiver=nobody"))
     assert "No open case matches" in html_of(client.get(url + "?kind=held"))
 
 
@@ -282,7 +300,7 @@ def test_the_list_costs_the_same_at_one_and_at_three_rows(erp: FaultServer) -> N
     first = queries_of(desk, address(desk, "cases"))
     desk.unknown("V-2")
     desk.unknown("V-3")
-    assert (first, queries_of(desk, address(desk, "cases"))) == (14, 14)
+    assert (first, queries_of(desk, address(desk, "cases"))) == (17, 17)
 
 
 def test_a_case_costs_the_same_with_one_and_with_three_pieces_of_evidence(erp: FaultServer) -> None:

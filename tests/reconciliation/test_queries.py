@@ -10,15 +10,21 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from access.roles import WORKER
 from access.tenancy import acting, reading
+from dispatch.models import Operation
 from reconciliation.actions.outcomes import confirm_not_applied
-from reconciliation.actions.owning import take
-from reconciliation.kinds import Queue, VerbName
+from reconciliation.actions.owning import snooze, take
+from reconciliation.counting import counts
+from reconciliation.kinds import VerbName
 from reconciliation.locks import NoSuchCase
+from reconciliation.narrowing import Narrowing, faults_of
 from reconciliation.queries import CaseRow, QueueCounts, case_page, cases_of, open_cases, queue_counts
+from reconciliation.reviewing import review
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.world import PATIENT, Desk, a_letter, now
+from workflows.locks import lock_job
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +37,10 @@ def desk() -> Desk:
 
 def listed(desk: Desk, **filters: Any) -> list[CaseRow]:
     with reading(desk.tenant_id):
-        return list(open_cases(**{"now": now(), **filters}).rows)
+        at, person = filters.pop("now", now()), filters.pop("person", desk.anna)
+        chosen = Narrowing.read(filters)
+        assert faults_of(chosen) == []
+        return list(open_cases(now=at, person_id=person.pk, chosen=chosen).rows)
 
 
 def test_open_cases_are_paged_by_what_is_due_first(desk: Desk) -> None:
@@ -51,19 +60,100 @@ def test_open_cases_are_paged_by_what_is_due_first(desk: Desk) -> None:
 @pytest.mark.parametrize("cursor", ["", "x", "1-", "-1", "٣-٣", "9" * 30 + "-1"])
 def test_a_cursor_that_is_none_begins_at_the_top(desk: Desk, cursor: str) -> None:
     case = desk.happens(desk.world.job(), "proposal.expired")
-    assert [r.case_id for r in listed(desk, after=cursor)] == [case.pk]
+    with reading(desk.tenant_id):
+        assert [r.case_id for r in open_cases(now=now(), after=cursor).rows] == [case.pk]
 
 
-def test_cases_are_filtered(desk: Desk) -> None:
-    mine = desk.happens(desk.world.job(), "proposal.expired")
+def test_cases_are_narrowed_by_owner_kind_due_time_and_age(desk: Desk) -> None:
+    job = desk.world.job()
+    mine = desk.happens(job, "proposal.expired")
     held = desk.happens(desk.world.job(), "revision.missing", why="gone")
     desk.act(take, mine)
-    assert [r.case_id for r in listed(desk, mine=desk.anna.pk)] == [mine.pk]
-    assert [r.case_id for r in listed(desk, queue=Queue.HELD)] == [held.pk]
-    assert [r.case_id for r in listed(desk, kinds=["proposal expired"])] == [mine.pk]
-    assert listed(desk, overdue=True) == []
-    late = listed(desk, overdue=True, now=now() + timedelta(hours=5))
-    assert [(r.case_id, r.overdue) for r in late] == [(held.pk, True)]
+    later = now() + timedelta(hours=5)
+    for asked, found in (
+        ({"owner": "me"}, [mine]),
+        ({"owner": "me", "person": desk.ben}, []),
+        ({"owner": desk.anna.username}, [mine]),
+        ({"owner": "nobody"}, [held]),
+        ({"kind": "held"}, [held]),
+        ({"kind": "proposal expired"}, [mine]),
+        ({"workflow": job.workflow}, [held, mine]),
+        ({"workflow": "another"}, []),
+        ({"due": "late"}, []),
+        ({"due": "late", "now": later}, [held]),
+        ({"due": "soon", "now": later - timedelta(hours=4)}, [held]),
+        ({"age": "hours"}, [held, mine]),
+        ({"age": "hours", "now": later}, []),
+        ({"age": "day", "now": later}, [held, mine]),
+        ({"age": "older", "now": now() + timedelta(days=8)}, [held, mine]),
+    ):
+        assert [r.case_id for r in listed(desk, **asked)] == [c.pk for c in found], asked
+
+
+def test_cases_are_narrowed_by_receiver_and_by_keys_that_end_soon() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(
+            erp.url, a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0, retention=36000)
+        )
+        job, doubt = desk.unknown()
+    desk.happens(desk.world.job(), "revision.missing", why="gone")
+    name = "erp"
+    assert (doubt.receiver_id, doubt.fault) == (
+        desk.sending.operations(job)[0].receiver_id,
+        "the connection ended without a usable answer",
+    )
+    assert [r.receiver for r in listed(desk, receiver=name)] == ["ERP"]
+    assert listed(desk, due="key") == []
+    assert [r.case_id for r in listed(desk, due="key", now=now() + timedelta(hours=3))] == [doubt.pk]
+    assert listed(desk, due="key", now=now() + timedelta(hours=11)) == []
+
+
+def test_what_means_nothing_narrows_nothing_and_is_named(desk: Desk) -> None:
+    case = desk.happens(desk.world.job(), "proposal.expired")
+    stranger = Desk.make("http://127.0.0.1:9", a_contract()).anna.username
+    chosen = Narrowing.read(
+        {"kind": "<b>", "age": "old\x00", "due": "then", "receiver": "bank", "owner": stranger, "other": "x"}
+    )
+    with reading(desk.tenant_id):
+        assert [r.case_id for r in open_cases(now=now(), chosen=chosen).rows] == [case.pk]
+        assert faults_of(chosen) == [
+            "There is no kind of case “<b>”.",
+            "“old␀” is no age; there are hours, day, days, week, older.",
+            "“then” says nothing of a due time.",
+            "There is no receiver “bank” here.",
+            f"Nobody called “{stranger}” belongs to this organisation.",
+        ]
+
+
+def test_counts_are_those_of_the_list(desk: Desk) -> None:
+    cases = [desk.happens(desk.world.job(), "revision.missing", why="gone") for _ in range(3)]
+    desk.happens(desk.world.job(), "proposal.expired")
+    desk.act(take, cases[0])
+    desk.act(snooze, cases[1], until=now() + timedelta(hours=5), reason="wait")
+    with reading(desk.tenant_id):
+        at = now() + timedelta(hours=4, minutes=30)
+        found = counts(desk.anna.pk, now=at)
+    assert (found.total, found.late, found.mine, found.nobodys, found.snoozed) == (4, 2, 1, 3, 1)
+    assert [(t.name, t.count) for t in found.tabs] == [
+        ("unknown", 0), ("expected", 0), ("overdue", 0), ("conflicted", 0), ("duplicate", 0), ("held", 3), ("again", 1),
+    ]  # fmt: skip
+    assert [(b.name, b.count, b.x) for b in found.ages] == [("day", 4, 0)]
+    for asked, number in (("late", found.late),):
+        assert len(listed(desk, due=asked, snoozed="1", now=at)) == number
+
+
+def test_a_window_that_got_shorter_brings_the_case_forward() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(
+            erp.url, a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0, retention=86400)
+        )
+        job, case = desk.unknown()
+    ends = now() + timedelta(hours=1)
+    assert case.due_at > ends
+    with acting(desk.tenant_id):
+        Operation.objects.filter(job=job).update(resubmit_safe_until=ends)
+        review(lock_job(job.pk), WORKER, now())
+    assert desk.fresh(case).due_at == ends
 
 
 def test_a_list_costs_the_same_for_one_and_three_cases(desk: Desk) -> None:
