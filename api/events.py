@@ -29,7 +29,7 @@ router = Router()
 @router.post("/t/{slug}/events/{source}", url_name="event", auth=None)
 def event(request: HttpRequest, slug: str, source: str) -> HttpResponse:
     """`{"key": …, "value": …}`: 200 where it ended a wait, 202 where it is kept for one; the same again, the same."""
-    body = _body(request)
+    body = read_body(request, LARGEST)
     tenant = find_tenant(slug)
     held: list[str] = []
     if tenant is not None:
@@ -54,14 +54,14 @@ def event(request: HttpRequest, slug: str, source: str) -> HttpResponse:
     return response
 
 
-def _body(request: HttpRequest) -> bytes:
-    """The body, unread where its length says that it is too long."""
+def read_body(request: HttpRequest, largest: int) -> bytes:
+    """The body, unread where its length says that it is too long. Raises TooLarge."""
     length = request.headers.get("Content-Length", "")
-    if length.isdigit() and int(length) > LARGEST:
-        raise TooLarge(LARGEST)
+    if length.isdigit() and int(length) > largest:
+        raise TooLarge(largest)
     body = request.body
-    if len(body) > LARGEST:
-        raise TooLarge(LARGEST)
+    if len(body) > largest:
+        raise TooLarge(largest)
     return body
 
 

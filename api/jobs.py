@@ -15,7 +15,7 @@ from access import authority
 from access.doors import find_tenant
 from access.models import Tenant
 from access.tenancy import reading
-from api import events, problems
+from api import callbacks, events, problems
 from workflows import hooks, registry, submissions
 from workflows.actions.submit import LONGEST_KEY, submit_job
 from workflows.compensation.plan import progress_of
@@ -29,6 +29,7 @@ api = NinjaAPI(
 )
 problems.install(api)
 api.add_router("", events.router)
+api.add_router("", callbacks.router)
 
 
 @api.post("/t/{slug}/workflows/{name}/jobs", url_name="submit")

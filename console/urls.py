@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 from console import health
 from console.views import (
     again,
+    callbacks,
     changing,
     contracts,
     correcting,
@@ -73,6 +74,9 @@ urlpatterns: list[URLPattern] = [
         "t/<slug:slug>/receivers/<int:receiver_id>/contract/write/",
         contracts.write,
         name="receiver-contract-write",
+    ),
+    path(
+        "t/<slug:slug>/receivers/<int:receiver_id>/callbacks/", callbacks.callbacks, name="receiver-callbacks"
     ),
     path("t/<slug:slug>/receivers/<int:receiver_id>/pause/", receivers.pause, name="receiver-pause"),
     path("t/<slug:slug>/receivers/<int:receiver_id>/resume/", receivers.resume, name="receiver-resume"),

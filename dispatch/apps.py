@@ -21,12 +21,14 @@ class DispatchConfig(AppConfig):
             writing,
         )
         from dispatch.actions import prepare
+        from dispatch.callbacks import receiving
         from workflows import hooks, machines
         from workflows.replaying import comparing
         from workflows.states import JobState
 
         comparing.compares("sends", replaying.compare)
         database_objects.register("dispatch", state_sql.statements)
+        database_objects.register("dispatch.callbacks", receiving.statements)
         approvals_rendering.renders_operations(rendering.render_operation)
         aftermath.tells_what_was_sent(writing.what_was_sent)
         aftermath.tells_earlier_ends(earlier.earlier_ends)

@@ -12,7 +12,8 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from dispatch.comparison import Difference, Unreadable, differences, read_json, receipt_of
-from dispatch.contracts import Action, Contract, Meaning, at_path
+from dispatch.contracts import Action, Contract, Meaning
+from dispatch.paths import at_path
 from dispatch.wire import Exchange
 
 
@@ -155,7 +156,8 @@ def _success(
 ) -> Reading:
     meaning = action.success.get(str(seen.status))
     if meaning is Meaning.PENDING or (meaning is None and seen.status == 202):
-        return Reading(Outcome.PENDING, f"answered {seen.status}: accepted, to be confirmed")
+        words = f"answered {seen.status}: accepted, to be confirmed"
+        return Reading(Outcome.PENDING, words, receipt_id=receipt_of(action, content))
     if meaning is None:
         return Reading(Outcome.UNKNOWN, f"answered {seen.status}, which the contract does not name")
     needs_body = action.receipt_required or action.echo_path or action.record_path

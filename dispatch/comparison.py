@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from dispatch.contracts import Action, at_path
+from dispatch.paths import at_path
 
 
 class Unreadable(Exception):
@@ -22,6 +23,17 @@ class Difference:
     told: str | None
 
 
+class Places(Protocol):
+    """Where what a receiver says repeats what was sent: an action's answers and look-ups, or its callbacks."""
+
+    @property
+    def receipt_path(self) -> str: ...
+    @property
+    def record_path(self) -> str: ...
+    @property
+    def echo_path(self) -> str: ...
+
+
 def read_json(body: bytes) -> dict[str, Any]:
     """The answer as one JSON object, or Unreadable. A page, a part or nothing at all is not an answer."""
     if not body.strip():
@@ -35,22 +47,37 @@ def read_json(body: bytes) -> dict[str, Any]:
     return content
 
 
-def receipt_of(action: Action, content: dict[str, Any]) -> str:
+def receipt_of(places: Places, content: dict[str, Any]) -> str:
     """The receiver's own id of what it did, or ""."""
-    value = at_path(content, action.receipt_path) if action.receipt_path else None
+    value = at_path(content, places.receipt_path) if places.receipt_path else None
     return str(value)[:200] if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def differences(action: Action, *, sent: bytes, record: str, content: dict[str, Any]) -> list[Difference]:
+def differences(places: Places, *, sent: bytes, record: str, content: dict[str, Any]) -> list[Difference]:
     """Every sent value that the answer does not repeat as it was sent; empty where all agree."""
     found: list[Difference] = []
-    if action.record_path and at_path(content, action.record_path) != record:
-        found.append(Difference("record", record, _text(at_path(content, action.record_path))))
-    if action.echo_path:
-        echoed = at_path(content, action.echo_path)
-        approved = json.loads(sent, parse_float=str) if sent else {}
-        found += _unequal("", approved, echoed if isinstance(echoed, dict) else {})
+    if places.record_path and at_path(content, places.record_path) != record:
+        found.append(Difference("record", record, _text(at_path(content, places.record_path))))
+    if places.echo_path:
+        echoed = at_path(content, places.echo_path)
+        found += _unequal("", approved_values(sent), echoed if isinstance(echoed, dict) else {})
     return found
+
+
+def differing(compared: Mapping[str, str], *, sent: bytes, content: dict[str, Any]) -> list[Difference]:
+    """Likewise for single values: a place of what is told to the place of the sent body that it has to equal."""
+    approved = approved_values(sent)
+    pairs = ((place, at_path(approved, place), at_path(content, told)) for told, place in compared.items())
+    return [
+        Difference(place, _text(value) or "", _text(other))
+        for place, value, other in pairs
+        if type(value) is not type(other) or value != other or value is None
+    ]
+
+
+def approved_values(sent: bytes) -> Any:
+    """The values of an approved body, fractions as they stand there."""
+    return json.loads(sent, parse_float=str) if sent else {}
 
 
 def _unequal(prefix: str, approved: dict[str, Any], told: dict[str, Any]) -> list[Difference]:

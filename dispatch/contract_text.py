@@ -24,7 +24,8 @@ from approvals.policy_text import Fault, faults_of, parse, placed
 from dispatch.contracts import Contract
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_TABLES = ("actions", "lookup", "statement_feed", "timeouts")
+_SINGLE = ("lookup", "callbacks", "statement_feed", "timeouts")
+_TABLES = ("actions", *_SINGLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def write(contract: Contract) -> str:
     value = _kept(contract)
     flat = [f"{name} = {_value(inner)}" for name, inner in value.items() if name not in _TABLES]
     blocks = ["\n".join(flat)]
-    for name in ("lookup", "statement_feed", "timeouts"):
+    for name in _SINGLE:
         if name in value:
             blocks.append("\n".join([f"[{name}]", *_lines(value[name])]))
     for name, action in value["actions"].items():
@@ -94,7 +95,7 @@ def _places(contract: Contract) -> dict[str, Any]:
     value = contract.model_dump(mode="json", exclude_none=True)
     value["definite_not_applied_codes"].sort()
     tables = {f"actions.{name}": action for name, action in value.pop("actions").items()}
-    tables |= {name: value.pop(name) for name in ("lookup", "statement_feed", "timeouts") if name in value}
+    tables |= {name: value.pop(name) for name in _SINGLE if name in value}
     return {**value, **tables}
 
 

@@ -14,6 +14,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from dispatch.callback_terms import Callbacks
+from dispatch.paths import at_path
+
 PERMANENT: Final = "permanent"
 UNPUBLISHED: Final = "unpublished"
 NO_RETENTION: Final = "none"
@@ -165,6 +168,7 @@ class Contract(_Frozen):
     replay_kind: Literal["first", "latest", "rebuilt"] = "first"
     replay_header: str = ""
     lookup: Lookup | None = None
+    callbacks: Callbacks | None = None
     cancel_by_key: Annotated[str, StringConstraints(max_length=200)] = ""
     statement_feed: StatementFeed | None = None
     definite_not_applied_codes: frozenset[Status] = frozenset()
@@ -246,15 +250,3 @@ class Contract(_Frozen):
     def _alphabet(self) -> tuple[str, str]:
         letters = _LETTERS.replace("e", "")
         return (letters.upper() if self.key_charset == "upper" else letters), "23456789"
-
-
-def at_path(content: Any, path: str) -> Any:
-    """The value at a dotted path of parsed JSON, or None. A number is a place in a list, from 0."""
-    for name in path.split("."):
-        if isinstance(content, list) and name.isascii() and name.isdigit() and len(name) < 5:
-            content = content[int(name)] if int(name) < len(content) else None
-        elif isinstance(content, dict):
-            content = content.get(name)
-        else:
-            return None
-    return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dispatch.callback_terms import Callbacks
 from dispatch.contracts import NO_RETENTION, PERMANENT, UNPUBLISHED, Contract, KeyLocation
 
 SECOND_PERSON = "A second person may choose to send again."
@@ -173,6 +174,8 @@ def _beside(contract: Contract) -> list[Term]:
         found.append(
             Term("Confirms", f"within {within}", "An accepted request is not done yet; later it is unknown.")
         )
+    if contract.callbacks is not None:
+        found.append(_callbacks(contract.callbacks))
     if contract.cancel_by_key:
         sentence = f"A person can have it cancel what it did under the key: {contract.cancel_by_key}. Nothing does so by itself."
         found.append(Term("Cancels by key", "yes", sentence))
@@ -183,6 +186,27 @@ def _beside(contract: Contract) -> list[Term]:
         )
         found.append(Term("Statement", f"{feed.kind}, after {span(feed.lag)}", sentence))
     return found
+
+
+def _callbacks(callbacks: Callbacks) -> Term:
+    how = (
+        "as Standard Webhooks says" if callbacks.scheme == "standard-webhooks" else callbacks.signature_header
+    )
+    by = "our key" if callbacks.key_path else "its own id"
+    says = f"{callbacks.progress.path} says how far it is: {', '.join(callbacks.progress.applied)} is done"
+    if callbacks.progress.failed:
+        says += f", {', '.join(callbacks.progress.failed)} is a no"
+    checked = (
+        "What it repeats is compared with what was approved."
+        if callbacks.is_compared
+        else "Nothing of it is compared with what was approved."
+    )
+    late = (
+        ""
+        if callbacks.timestamp_header or callbacks.scheme != "hmac"
+        else " No time is signed, so an old one counts."
+    )
+    return Term("Calls back", "signed", f"Signed {how}, names {by}. {says}. {checked}{late}")
 
 
 def span(seconds: float) -> str:

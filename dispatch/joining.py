@@ -6,7 +6,7 @@ says "applied". Submissions before a proof of absence no longer count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from dispatch.classification import Outcome
@@ -32,6 +32,20 @@ def joined(outcomes: Iterable[str]) -> OperationState:
         if seen.intersection(some):
             return state
     return OperationState.PREPARED
+
+
+def joined_with_told(state: OperationState, told: Collection[str], *, one_effect: bool) -> OperationState:
+    """The join, and what the receiver told by itself while the last send was open. Whichever came first, it is the same.
+
+    `one_effect`: every send was one request to the receiver, so that "it failed" speaks of all of them.
+    """
+    if "differs" in told or {"applied", "failed"} <= set(told):
+        return S.CONFLICTED
+    if "applied" in told:
+        return S.CONFLICTED if state is S.CONFLICTED else S.CONFIRMED
+    if "failed" not in told or not one_effect or state is S.CONFLICTED:
+        return state
+    return S.CONFLICTED if state is S.CONFIRMED else S.REFUSED
 
 
 @dataclass(frozen=True, slots=True)

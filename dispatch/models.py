@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.db.models import Q
 
@@ -17,12 +18,16 @@ from workflows.models import Job
 
 
 class Receiver(TenantModel):
-    """A system that effects are sent to. Secrets are references to the environment, never values."""
+    """A system that effects are sent to. Secrets are references to the environment, never values.
+
+    `public_id`: the part of the address of its callbacks that nobody guesses and that names no organisation.
+    """
 
     app_rights: ClassVar = Rights(
         insert=True, update=("title", "base_url", "paused_at", "paused_by", "pause_reason")
     )
 
+    public_id = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     name = models.CharField(max_length=100)
     title = models.CharField(max_length=200)
     base_url = models.URLField(max_length=500)
@@ -131,7 +136,16 @@ class Operation(TenantModel):
                 name="an_amount_has_a_currency",
             ),
         ]
-        indexes: ClassVar = [models.Index(fields=["tenant", "record", "id"], name="operation_by_record")]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "record", "id"], name="operation_by_record"),
+            # What a callback names: the key of one without effect, which the constraint above leaves out, or a receipt.
+            models.Index(
+                fields=["operation_key"], condition=Q(state__in=WITHOUT_EFFECT), name="operation_by_key"
+            ),
+            models.Index(
+                fields=["receiver", "receipt_id"], condition=~Q(receipt_id=""), name="operation_by_receipt"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.label
@@ -228,3 +242,41 @@ class Observation(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.finding}"
+
+
+class Callback(TenantModel):
+    """A signed message of a receiver as it came, once a `message_id`. `operation` is empty where it named none then.
+
+    What it says of an operation is an observation.
+    """
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    receiver = TenantForeignKey(Receiver, db_index=False)
+    message_id = models.CharField(max_length=200)
+    operation = TenantForeignKey(Operation, null=True, db_index=False)
+    operation_key = models.CharField(max_length=100, default="", blank=True)
+    receipt_id = models.CharField(max_length=200, default="", blank=True)
+    finding = models.CharField(max_length=20)
+    summary = models.CharField(max_length=500)
+    body = models.TextField(default="", blank=True)
+    digest = models.CharField(max_length=64)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    received_at = models.DateTimeField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["receiver", "message_id"], name="one_callback_an_id")
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["receiver", "received_at", "id"], name="callback_by_age"),
+            models.Index(
+                fields=["receiver", "receipt_id", "id"],
+                condition=Q(operation__isnull=True),
+                name="callback_of_nothing",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"callback {self.message_id}"

@@ -59,9 +59,10 @@ def observe(
     now: datetime,
     detail: str = "",
     receipt_id: str = "",
+    digest: str = "",
 ) -> Observation:
-    """Keep something that was seen, and journal it as a digest: `operation.observed`."""
-    digest = hashlib.sha256(detail.encode()).hexdigest() if detail else ""
+    """Keep something that was seen, and journal it as a digest (of `detail`, unless one is given): `operation.observed`."""
+    digest = digest or (hashlib.sha256(detail.encode()).hexdigest() if detail else "")
     row = insert(
         Observation(
             tenant_id=operation.tenant_id,

@@ -20,12 +20,12 @@ from approvals.blocking import block_of
 from dispatch import recovery, writing
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
-from dispatch.deriving import current, derive_job
-from dispatch.joining import joined
+from dispatch.deriving import derive_job
+from dispatch.joining import joined, joined_with_told
 from dispatch.models import Observation, Operation, Submission
 from dispatch.moving import move, observe, plan
 from dispatch.proofs import MACHINE as MACHINE
-from dispatch.proofs import ring_next
+from dispatch.proofs import ring_next, stop_dependents
 from dispatch.rendering import latest_contract
 from dispatch.states import NextStep, OperationState
 from dispatch.wire import Exchange
@@ -94,6 +94,10 @@ def settle(
         setattr(operation, name, value)
     submissions = counting(operation, every)
     state = joined([*(s.outcome for s in submissions), *_unknown_to_us(operation)])
+    told = _told_meanwhile(operation, submissions)
+    if told:
+        once = is_one_effect(operation, submissions)
+        state = joined_with_told(state, [finding for finding, _ in told], one_effect=once)
     if state is S.UNKNOWN:
         step = decide(job, operation, submissions, now, reading)
         why = step.why[:500]
@@ -104,15 +108,15 @@ def settle(
             # The cancel came while this send was being made, and stopped it before its first byte.
             move(operation, S.WITHDRAWN, now, next_step="", next_step_at=None)
     elif state is S.SUBMITTED:
-        _await_confirmation(operation, marks, now)
+        _await_confirmation(operation, submissions, marks, now)
     else:
-        receipt = next((s.receipt_id for s in submissions if s.receipt_id), "")
-        note = reading.fault[:500] if reading else ""
+        receipt = _receipt(submissions, told)
+        note = f"its callback said: {told[-1][0]}" if told else reading.fault[:500] if reading else ""
         ended = {"receipt_id": receipt, "fate_note": note}
         move(operation, state, now, next_step="", next_step_at=None, **ended, **marks)
     _tell(job, operation, reading, actor)
     if state is S.REFUSED:
-        _stop_dependents(job, operation, now)
+        stop_dependents(job, operation)
     derive_job(job, actor, now)
     if state is S.CONFIRMED:
         ring_next(job, operation)
@@ -132,6 +136,24 @@ def _unknown_to_us(operation: Operation) -> list[str]:
         return []
     proof = _PROOF.first(operation.pk)
     return [] if proof is not None and proof[0] > operation.quarantined_at else [Outcome.UNKNOWN.value]
+
+
+def _told_meanwhile(operation: Operation, submissions: Sequence[Submission]) -> list[tuple[str, str]]:
+    """What callbacks have proven since the last send was opened, each finding with its receipt."""
+    return [(f, r) for f, r in _TOLD.all(operation.pk, submissions[-1].opened_at)] if submissions else []
+
+
+def is_one_effect(operation: Operation, submissions: Sequence[Submission]) -> bool:
+    """Whether all sends were one request to the receiver: what it says of one it says of all."""
+    marked = [s for s in submissions if s.may_have_been_sent_at is not None]
+    if len(marked) <= 1 and operation.quarantined_at is None:
+        return True
+    by_order = any(s.permit == "order" for s in marked)
+    return Contract.model_validate(operation.contract.terms).has_window and not by_order
+
+
+def _receipt(submissions: Sequence[Submission], told: Sequence[tuple[str, str]]) -> str:
+    return next((r for r in (*(s.receipt_id for s in submissions), *(r for _, r in told)) if r), "")
 
 
 def quiet_from(operation: Operation, submissions: Sequence[Submission]) -> datetime | None:
@@ -197,8 +219,12 @@ def _prepare_again(
     move(operation, S.PREPARED, now, next_step="send", next_step_at=now + wait, fate_note=note, **marks)
 
 
-def _await_confirmation(operation: Operation, marks: Mapping[str, Any], now: datetime) -> None:
+def _await_confirmation(
+    operation: Operation, submissions: Sequence[Submission], marks: Mapping[str, Any], now: datetime
+) -> None:
     contract = Contract.model_validate(operation.contract.terms)
+    # By its own id a receiver may name it in a callback.
+    marks = {**marks, "receipt_id": _receipt(submissions, ())}
     if contract.lookup is not None:
         at = now + timedelta(seconds=contract.lookup.wait(0))
         move(operation, S.SUBMITTED, now, next_step="look up", next_step_at=at, **marks)
@@ -271,12 +297,6 @@ def block(*, job: Job, operation: Operation, why: str, actor: Actor, now: dateti
     derive_job(job, actor, now)
 
 
-def _stop_dependents(job: Job, refused: Operation, now: datetime) -> None:
-    behind = current(job).filter(ordinal__gt=refused.ordinal, state=S.PREPARED, proposed__independent=False)
-    for other in behind.order_by("pk"):
-        plan(other, NextStep.NONE, None, fate_note=f"{refused.label} before it was refused")
-
-
 def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor) -> None:
     """Journal what needs a person beside the operation's own state."""
     if reading is None:
@@ -326,4 +346,9 @@ _PROOF = Values(
         .order_by("-seen_at")
         .values_list("seen_at")[:1]
     )
+)
+_TOLD = Values(
+    lambda operation, since: Observation.objects.filter(
+        operation=operation, kind="callback", proves=True, seen_at__gte=since
+    ).values_list("finding", "receipt_id")
 )

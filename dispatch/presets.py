@@ -10,6 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from dispatch.callback_terms import Callbacks, Progress
 from dispatch.contracts import Action, Contract, KeyLocation, Lookup, Meaning, Signal, Timeouts
 
 
@@ -111,6 +112,38 @@ NEITHER = Preset(
     reviewed_on="2026-11-29",
 )
 
+LATER = Preset(
+    name="later",
+    contract=Contract(
+        title="Accepts, and confirms later",
+        actions=_erp_actions("later"),
+        key_location=KeyLocation.HEADER,
+        key_name="Idempotency-Key",
+        deduplicates=True,
+        retention="permanent",
+        mismatch_signals=(Signal(status=422, path="code", equals="key_reused"),),
+        replay_header="Idempotent-Replayed",
+        callbacks=Callbacks(
+            secrets=("env:COUNTERFOIL_RECEIVER_ERP_CALLBACKS",),
+            progress=Progress(
+                path="status", applied=("done",), failed=("rejected",), pending=("processing",)
+            ),
+            key_path="operation_key",
+            receipt_path="id",
+            record_path="record",
+            echo_path="fields",
+        ),
+        definite_not_applied_codes=frozenset({429}),
+        in_flight_max=10,
+        timeouts=_TIMEOUTS,
+        automatic_resubmissions=2,
+        confirmation="later",
+        confirmation_within=3600,
+    ),
+    source="examples/simulators/erp",
+    reviewed_on="2026-11-30",
+)
+
 
 def _published() -> dict[str, Preset]:
     """The presets of the file, whose retention is written at their source."""
@@ -121,6 +154,6 @@ def _published() -> dict[str, Preset]:
     return found
 
 
-SIMULATED: dict[str, Preset] = {p.name: p for p in (KEYED, LOOKUP_ONLY, NEITHER)}
+SIMULATED: dict[str, Preset] = {p.name: p for p in (KEYED, LOOKUP_ONLY, NEITHER, LATER)}
 PUBLISHED: dict[str, Preset] = _published()
 PRESETS: dict[str, Preset] = {**SIMULATED, **PUBLISHED}

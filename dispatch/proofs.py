@@ -1,4 +1,4 @@
-"""Evidence that settles an operation, wherever it comes from: an answer, a late one, a look-up, a person.
+"""Evidence that settles an operation, wherever it comes from: an answer, a late one, a look-up, a callback, a person.
 
 Each function runs in its caller's transaction under the locks of the job and its operations. Evidence against what has
 ended, or was settled before a later proposal, moves nothing: it is journalled as `outcome.contradicted`, for a person.
@@ -14,7 +14,7 @@ from approvals.models import Proposal
 from dispatch.classification import Outcome, Reading
 from dispatch.deriving import current, derive_job
 from dispatch.models import Operation, Submission
-from dispatch.moving import move, observe
+from dispatch.moving import move, observe, plan
 from dispatch.states import NextStep, OperationState
 from workflows import journal, machines
 from workflows.models import Job
@@ -47,7 +47,7 @@ def take_as_applied(*, job: Job, operation: Operation, receipt_id: str, actor: A
         return
     open_states = (S.SUBMITTED, S.UNKNOWN, S.NOT_APPLIED, S.CONFLICTED)
     if job.state in ENDED or operation.state not in open_states or _is_of_an_earlier(job, operation):
-        _contradicted(job, operation, "applied", actor)
+        contradict(job, operation, "applied", actor)
         return
     move(operation, S.CONFIRMED, now, next_step="", next_step_at=None, receipt_id=receipt_id[:200])
     derive_job(job, actor, now)
@@ -62,10 +62,24 @@ def take_as_differing(
         return
     open_states = (S.SUBMITTED, S.UNKNOWN, S.CONFIRMED)
     if job.state in ENDED or operation.state not in open_states or _is_of_an_earlier(job, operation):
-        _contradicted(job, operation, "differs", actor)
+        contradict(job, operation, "differs", actor)
         return
     move(operation, S.CONFLICTED, now, next_step="", next_step_at=None, receipt_id=receipt_id[:200])
     derive_job(job, actor, now)
+
+
+def take_as_refused(*, job: Job, operation: Operation, why: str, actor: Actor, now: datetime) -> None:
+    """The receiver said a definite no to what it had accepted; those that waited for it stop."""
+    move(operation, S.REFUSED, now, next_step="", next_step_at=None, fate_note=why[:500])
+    stop_dependents(job, operation)
+    derive_job(job, actor, now)
+
+
+def stop_dependents(job: Job, refused: Operation) -> None:
+    """Those behind a refused operation are not sent, unless they do not depend on it."""
+    behind = current(job).filter(ordinal__gt=refused.ordinal, state=S.PREPARED, proposed__independent=False)
+    for other in behind.order_by("pk"):
+        plan(other, NextStep.NONE, None, fate_note=f"{refused.label} before it was refused")
 
 
 def ring_next(job: Job, after: Operation) -> None:
@@ -82,13 +96,8 @@ def ring_next(job: Job, after: Operation) -> None:
         machines.ring(job=job, machine=MACHINE, key=str(waiting.pk))
 
 
-def _is_of_an_earlier(job: Job, operation: Operation) -> bool:
-    """Whether a later proposal has taken its place: what comes to light about it now speaks against what was settled."""
-    latest = Proposal.objects.filter(job=job).order_by("-number").values_list("pk", flat=True).first()
-    return latest is not None and operation.proposed.proposal_id != latest
-
-
-def _contradicted(job: Job, operation: Operation, finding: str, actor: Actor) -> None:
+def contradict(job: Job, operation: Operation, finding: str, actor: Actor) -> None:
+    """Journal evidence against what is settled: nothing moves, and a person is asked."""
     evidence = {
         "operation": operation.label,
         "operation_id": operation.pk,
@@ -97,6 +106,12 @@ def _contradicted(job: Job, operation: Operation, finding: str, actor: Actor) ->
         "finding": finding,
     }
     journal.record(job=job, event="outcome.contradicted", actor=actor, evidence=evidence)
+
+
+def _is_of_an_earlier(job: Job, operation: Operation) -> bool:
+    """Whether a later proposal has taken its place: what comes to light about it now speaks against what was settled."""
+    latest = Proposal.objects.filter(job=job).order_by("-number").values_list("pk", flat=True).first()
+    return latest is not None and operation.proposed.proposal_id != latest
 
 
 _LEFT = Select(lambda job: current(job).exclude(state=S.CONFIRMED).select_related("proposed")[:1])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from access.secrets import References, SecretMissing
-from dispatch.contracts import Contract
+
+if TYPE_CHECKING:  # a contract names its own secrets, so it imports this
+    from dispatch.contracts import Contract
 
 __all__ = ["SecretMissing", "check_reference", "secret_headers"]
 RECEIVERS = References("RECEIVER")

@@ -20,6 +20,7 @@ from access.roles import Actor, ActorKind
 from access.statements import Values
 from access.tenancy import acting
 from dispatch import locks, lookups, outcomes, proofs, quarantining
+from dispatch.callbacks.taking import take_what_came_before
 from dispatch.classification import Outcome, Reading
 from dispatch.connectors.calling import read_through, send_through
 from dispatch.connectors.registry import NoSuchConnector, connector
@@ -103,6 +104,8 @@ def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now:
             outcomes.close_submission(
                 job=job, operation=operation, submission=submission, reading=reading, seen=seen, actor=actor, now=now
             )  # fmt: skip
+            if operation.state == S.SUBMITTED:
+                take_what_came_before(job, operation, now)
             if operation.state == S.CONFIRMED:
                 return Done()
         elif submission.outcome != reading.outcome.value:

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from dispatch.comparison import Unreadable, differences, read_json, receipt_of
-from dispatch.contracts import Action, Contract, at_path
+from dispatch.contracts import Action, Contract
+from dispatch.paths import at_path
 from dispatch.wire import Exchange
 
 

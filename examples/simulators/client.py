@@ -99,6 +99,18 @@ class ErpControl(BureauControl):
             _ask(self.base_url, "GET", "/effects.json", query={"key": key, "record": record})["effects"],
         )
 
+    def call_back(self, url: str, secret: str, *, seconds: float = 0.2) -> None:
+        """Where the contract `later` sends its callbacks, and how long after it has accepted."""
+        _ask(self.base_url, "POST", "/callbacks", {"url": url, "secret": secret, "seconds": seconds})
+
+    def plan_callbacks(self, name: str, *, seconds: float = 0.2) -> None:
+        """What the callbacks of the next accepted write do wrong."""
+        _ask(self.base_url, "POST", "/callbacks/plans", {"name": name, "seconds": seconds})
+
+    def callbacks(self) -> list[dict[str, Any]]:
+        """Every callback, oldest first, with how it was answered."""
+        return cast(list[dict[str, Any]], _ask(self.base_url, "GET", "/callbacks.json")["callbacks"])
+
 
 class ProviderControl:
     def __init__(self, base_url: str) -> None:

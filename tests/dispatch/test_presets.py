@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dispatch.contracts import UNPUBLISHED, at_path
+from dispatch.contracts import UNPUBLISHED
 from dispatch.explaining import explain
+from dispatch.paths import at_path
 from dispatch.presets import PRESETS, PUBLISHED, Preset
 
 NOW = datetime(2026, 3, 13, 12, 0, tzinfo=UTC)

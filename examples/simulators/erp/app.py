@@ -5,8 +5,10 @@ from urllib.parse import parse_qsl
 
 from examples.simulators import faults, requests
 from examples.simulators.database import Database, timestamp
-from examples.simulators.erp import keys, ledger, pages
+from examples.simulators.erp import calling, keys, later, ledger, pages
+from examples.simulators.erp.calling import Caller
 from examples.simulators.erp.contracts import CONTRACTS, Contracts
+from examples.simulators.erp.later import Later
 from examples.simulators.faults import Fault, FaultQueue, fault_as_json
 from examples.simulators.page import stylesheet
 from examples.simulators.requests import RequestLog
@@ -21,16 +23,18 @@ from examples.simulators.wire import (
     problem,
 )
 
-SCHEMA = ledger.SCHEMA + keys.SCHEMA + faults.SCHEMA + requests.SCHEMA
+SCHEMA = ledger.SCHEMA + keys.SCHEMA + later.SCHEMA + calling.SCHEMA + faults.SCHEMA + requests.SCHEMA
 
 
 class Erp:
     def __init__(self, *, database: Path, retention: float) -> None:
         self._database = Database(database, SCHEMA)
         ledger.seed_vendors(self._database)
-        self._contracts = Contracts(self._database, retention)
+        self._caller = Caller(self._database)
+        self._contracts = Contracts(self._database, retention, Later(self._database, self._caller))
         self._faults = FaultQueue(self._database, CONTRACTS)
         self._log = RequestLog(self._database)
+        self._caller.start()
 
     def __call__(self, request: Incoming) -> Reply:
         if request.segments[0] in CONTRACTS:
@@ -82,6 +86,14 @@ class Erp:
             case "GET", "/requests.json":
                 logged = self._log.requests(key=request.query.get("key"), path=request.query.get("path"))
                 return json_answer(200, {"requests": logged})
+            case "GET", "/callbacks.json":
+                return json_answer(200, {"callbacks": self._caller.sent()})
+            case "POST", "/callbacks":
+                self._caller.subscribe(parse_json_object(request.read_body()))
+                return json_answer(200, {"status": "subscribed"})
+            case "POST", "/callbacks/plans":
+                self._caller.plan(parse_json_object(request.read_body()))
+                return json_answer(201, {"status": "planned"})
             case "GET", "/faults":
                 return self._pending()
             case "POST", "/faults":

@@ -3,6 +3,7 @@
 keyed    `Idempotency-Key` is required and deduplicates within the retention; lookup by key within the retention.
 lookup   `X-Operation-Key` is stored, never deduplicated; lookup by it is strongly consistent and for ever.
 neither  both headers are ignored, and there is no lookup.
+later    `Idempotency-Key` is required and deduplicates for ever; 202, done later, told by a callback; lookup by key.
 """
 
 import re
@@ -12,18 +13,20 @@ from typing import Any
 from examples.simulators.database import Database
 from examples.simulators.erp import ledger
 from examples.simulators.erp.keys import KeyStore, fingerprint_of
+from examples.simulators.erp.later import Later
 from examples.simulators.erp.ledger import Write, apply_write
 from examples.simulators.wire import Answer, Incoming, Refused, json_answer, parse_json_object, problem
 
-CONTRACTS = ("keyed", "lookup", "neither")
+CONTRACTS = ("keyed", "lookup", "neither", "later")
 KEY_LENGTH = 255
 COLLECTIONS = {"vendors": "vendor", "policies": "policy", "records": "record"}
 DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,4})?")
 
 
 class Contracts:
-    def __init__(self, database: Database, retention: float) -> None:
+    def __init__(self, database: Database, retention: float, later: Later) -> None:
         self._database = database
+        self._later = later
         self._keys = KeyStore(database, retention)
 
     def answer(self, request: Incoming, body: bytes, before_apply: Callable[[], None]) -> Answer:
@@ -35,6 +38,8 @@ class Contracts:
                 return self._write(request, contract, "policy", "", body, before_apply)
             case "GET", [_, ("vendors" | "policies" | "records") as collection, record]:
                 return self._read(COLLECTIONS[collection], record)
+            case "GET", ["later", "operations", *rest] if rest:
+                return self._later.look_up("/".join(rest))
             case "GET", ["keyed" | "lookup" as contract, "operations", *rest] if rest:
                 return self._look_up(contract, "/".join(rest))
         return problem(404, "no_such_endpoint", f"{request.method} {request.path} is not offered here.")
@@ -55,6 +60,8 @@ class Contracts:
         if not isinstance(fields.get("suspended", False), bool):
             raise Refused(problem(422, "not_a_boolean", "suspended: true or false."))
         write = Write(contract, key, request.method, request.path, kind, record, body, fields)
+        if contract == "later" and key is not None and record:
+            return self._later.accept(write, fingerprint_of(write.method, write.path, write.body))
         if contract == "keyed" and key is not None:
             return self._apply_once(write, key, before_apply)
         before_apply()

@@ -1,0 +1,1 @@
+"""What receivers send by themselves: signed, kept as it came, and taken as evidence."""
