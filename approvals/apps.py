@@ -22,6 +22,7 @@ class ApprovalsConfig(AppConfig):
         for state in (JobState.FAILED, JobState.CANCELLED):
             hooks.on_state(state, waiting.give_back)
         hooks.on_event("outcome.contradicted", waiting.applied_after_all)
+        hooks.on_event("operation.reopened", waiting.may_be_applied_after_all)
         hooks.explains_waiting(50, waiting.why_it_waits)
         needs_groups(naming.needs_group)
         notifying.declare()

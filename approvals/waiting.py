@@ -39,6 +39,11 @@ def applied_after_all(happened: Happened) -> None:
         take_again(int(happened.evidence["proposal"]), happened.at)
 
 
+def may_be_applied_after_all(happened: Happened) -> None:
+    """operation.reopened: until it is known that nothing was done, it counts in its policy's sums again."""
+    take_again(int(happened.evidence["proposal"]), happened.at)
+
+
 def why_it_waits(job: Job) -> str | None:
     """One sentence where this room knows why: a decision is missing, or the job was sent back."""
     if job.state == JobState.AWAITING_APPROVAL:

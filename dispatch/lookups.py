@@ -137,6 +137,7 @@ def _absent(job: Job, operation: Operation, contract: Contract, actor: Actor, no
     again = (
         operation.automatic_resubmissions < contract.automatic_resubmissions
         and job.cancel_requested_at is None
+        and operation.reopened_at is None
         and operation.proposed.proposal.expires_at > now
     )
     step, at = (NextStep.RESUBMIT, now) if again else (NextStep.NONE, None)

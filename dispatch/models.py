@@ -87,6 +87,7 @@ class Operation(TenantModel):
             "automatic_resubmissions",
             "lookups",
             "fate_note",
+            "reopened_at",
             "quarantined_at",
         ),
     )
@@ -113,6 +114,8 @@ class Operation(TenantModel):
     lookups = models.IntegerField(default=0)
     receipt_id = models.CharField(max_length=200, default="", blank=True)
     settled_at = models.DateTimeField(null=True, blank=True)
+    reopened_at = models.DateTimeField(null=True, blank=True)
+    """When new evidence made it unknown again: what its sends were answered before that proves nothing any more."""
     quarantined_at = models.DateTimeField(null=True, blank=True)
     """When it was taken out of a backup: from then on it counts as possibly sent by sends that no row here knows of."""
     fate_note = models.CharField(max_length=500, default="", blank=True)

@@ -123,19 +123,21 @@ def settle(
 
 
 def counting(operation: Operation, every: Sequence[Submission] | None = None) -> list[Submission]:
-    """The closed submissions that still say something: those after the last proof of absence, oldest first."""
+    """The closed submissions that still say something: those after the last proof of absence or reopening, oldest first."""
     proof = _PROOF.first(operation.pk)
     every = _SUBMISSIONS.all(operation.pk) if every is None else every
     closed = [s for s in every if s.closed_at is not None]
-    return closed if proof is None else [s for s in closed if s.opened_at > proof[0]]
+    ends = [at for at in (None if proof is None else proof[0], operation.reopened_at) if at is not None]
+    return [s for s in closed if s.opened_at > max(ends)] if ends else closed
 
 
 def _unknown_to_us(operation: Operation) -> list[str]:
-    """What a send that the backup knew nothing of counts as, until a proof of absence that came after it."""
-    if operation.quarantined_at is None:
+    """What sends count as that the backup knew nothing of, or before a reopening, until a proof of absence after that."""
+    doubted = [at for at in (operation.quarantined_at, operation.reopened_at) if at is not None]
+    if not doubted:
         return []
     proof = _PROOF.first(operation.pk)
-    return [] if proof is not None and proof[0] > operation.quarantined_at else [Outcome.UNKNOWN.value]
+    return [] if proof is not None and proof[0] > max(doubted) else [Outcome.UNKNOWN.value]
 
 
 def _told_meanwhile(operation: Operation, submissions: Sequence[Submission]) -> list[tuple[str, str]]:
@@ -315,7 +317,7 @@ def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor)
 
 def _no_more_sends(job: Job, operation: Operation, submissions: list[Submission]) -> bool:
     faults = any(s.outcome == Outcome.KEY_MISMATCH or s.sent_differs for s in submissions)
-    if job.cancel_requested_at is not None or faults:
+    if job.cancel_requested_at is not None or faults or operation.reopened_at is not None:
         return True
     if block_of(operation.proposed.proposal.recipient) is not None:
         return True

@@ -23,7 +23,7 @@ from dispatch.proofs import MACHINE
 from dispatch.states import NextStep, OperationState
 from workflows import journal, machines
 from workflows.models import Job
-from workflows.states import JobState
+from workflows.states import ENDED, JobState
 
 S = OperationState
 
@@ -107,6 +107,30 @@ def accept_variance(*, job: Job, operation: Operation, summary: str, actor: Acto
     proofs.take_as_applied(
         job=job, operation=operation, receipt_id=operation.receipt_id, actor=actor, now=now
     )
+
+
+def reopen(*, job: Job, operation: Operation, summary: str, actor: Actor, now: datetime) -> None:
+    """Unknown again: two people say that what was recorded is not so. The job, ended or not, needs reconciliation.
+
+    From then on nothing is sent by itself, and only what comes to light later settles it. Raises NotInDoubt, StillSending.
+    """
+    _require(operation, S.CONFIRMED, S.REFUSED, S.NOT_APPLIED)
+    at = database_clock()
+    observe(
+        job=job, operation=operation, kind="reopened", finding="doubted", proves=False, summary=summary, actor=actor,
+        now=at,
+    )  # fmt: skip
+    was = operation.state
+    move(operation, S.UNKNOWN, now, next_step="", next_step_at=None, reopened_at=at, fate_note=summary[:500])
+    evidence = {"was": was, "proposal": operation.proposed.proposal_id}
+    _note(job, operation, "operation.reopened", actor, evidence)
+    if job.state in ENDED:
+        named = {"operation": operation.label, "was": was, "why": summary}
+        journal.transition(
+            job=job, to=JobState.NEEDS_RECONCILIATION, event="job.reopened", actor=actor, evidence=named
+        )
+    else:
+        derive_job(job, actor, now)
 
 
 def go_on(*, job: Job, actor: Actor, now: datetime) -> None:

@@ -34,7 +34,9 @@ BEGIN
         USING ERRCODE = 'serialization_failure';
     END IF;
     IF NEW.state = 'CONFIRMED' AND NOT EXISTS (
-      SELECT FROM dispatch_observation o WHERE o.operation_id = NEW.id AND o.proves AND o.finding = 'applied') THEN
+      SELECT FROM dispatch_observation o WHERE o.operation_id = NEW.id AND o.proves AND o.finding = 'applied'
+      AND NOT EXISTS (SELECT FROM dispatch_observation r
+        WHERE r.operation_id = NEW.id AND r.kind = 'reopened' AND r.id > o.id)) THEN
       RAISE EXCEPTION 'operation % has no observation that proves it', OLD.id USING ERRCODE = 'check_violation';
     END IF;
   ELSIF NEW.version <> OLD.version THEN

@@ -9,7 +9,7 @@ from typing import Any
 
 from access import authority
 from access.roles import Role
-from reconciliation.actions import noting, outcomes, owning, receipts, seconding, steps, undoing
+from reconciliation.actions import noting, outcomes, owning, receipts, reopening, seconding, steps, undoing
 from reconciliation.actions.carrying_out import BY_STATEMENT
 from reconciliation.forms import (
     AcceptForm,
@@ -24,6 +24,7 @@ from reconciliation.forms import (
     NotAppliedForm,
     OutcomeForm,
     ReceiptForm,
+    ReopenForm,
     ResubmitForm,
     RetryForm,
     SkipForm,
@@ -129,10 +130,11 @@ def _evidence(asked: Asked) -> Any:
     return noting.add_evidence(**asked.plainly, **given, paper=asked.given["file"])
 
 
-def perform(ask: Ask, asked: Asked) -> str:
-    """Do it; the sentence that says what was done. Raises what the action refuses."""
+def perform(ask: Ask, asked: Asked) -> tuple[int, str]:
+    """Do it; the case in which it goes on, and the sentence that says what was done. Raises what the action refuses."""
     done = ask.act(asked)
-    return "Added. It is kept with the case." if isinstance(done, noting.Noted) else str(done.sentence)
+    said = "Added. It is kept with the case." if isinstance(done, noting.Noted) else str(done.sentence)
+    return done.case_id, said
 
 
 _V = VerbName
@@ -157,6 +159,12 @@ ASKS: tuple[Ask, ...] = (
         "accept", "Accept the difference", AcceptForm, "Ask for a second person",
         lambda a: outcomes.accept_conflict(**a.here, **a.only("reason")),
         verb=_V.ACCEPT_CONFLICT, stop=True,
+    ),
+    Ask(
+        "reopen", "Reopen", ReopenForm, "Ask for a second person",
+        lambda a: reopening.reopen(**a.here, **a.only("evidence", "source", "taken_at"), paper=a.given["file"]),
+        verb=_V.REOPEN, stop=True,
+        lead="What was recorded stays readable as it is. Nothing moves before a second person agrees; then the outcome is unknown again.",
     ),
     Ask(
         "retry", "Try again", RetryForm, "Try again",
@@ -240,6 +248,7 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.CONFIRM_NOT_APPLIED: ("Not applied…", ""),
     _V.RESUBMIT: ("Resubmit…", ""),
     _V.ACCEPT_CONFLICT: ("Accept…", ""),
+    _V.REOPEN: ("Reopen…", ""),
     _V.RETRY: ("Try again…", "t"),
     _V.CORRECT: ("Correct…", ""),
     _V.SKIP: ("Skip…", ""),

@@ -273,6 +273,16 @@ class OutcomeForm(CaseForm):
         field.choices = [(o, o[:1].upper() + o[1:]) for o in page.outcomes]
 
 
+class ReopenForm(CaseForm):
+    """What speaks against what was recorded."""
+
+    free = "evidence"
+    evidence = _words("What the new evidence shows", "Say what the new evidence shows.")
+    source = _line("Where it comes from", "Say where it comes from.")
+    taken_at = _moment("When it was taken", "Say when it was taken.")
+    file = PaperField("A document that shows it")
+
+
 class AssignForm(CaseForm):
     """Who works on the case from now on; nobody named leaves it to its role."""
 

@@ -121,6 +121,11 @@ def accept_conflict(s: Situation) -> str:
     return ""
 
 
+def reopen(s: Situation) -> str:
+    """A settled outcome that nothing else has been built on."""
+    return s.why_not_reopen
+
+
 def _not_unknown(doubt: Doubt | None) -> str:
     state = words.FATES[doubt.operation.state] if doubt else "not about an operation"
     return f"The outcome is not unknown: it is {state}."

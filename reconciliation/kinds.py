@@ -22,6 +22,7 @@ class VerbName(StrEnum):
     CONFIRM_NOT_APPLIED = "confirm not applied"
     RESUBMIT = "resubmit same key"
     ACCEPT_CONFLICT = "accept conflict"
+    REOPEN = "reopen"
     RETRY = "retry"
     CORRECT = "correct and retry"
     SKIP = "skip"
@@ -108,7 +109,7 @@ KINDS: dict[CaseKind, Terms] = {
     ),
     CaseKind.CONTRADICTED: Terms(
         _hours(4),
-        (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        (_V.LOOK_UP, _V.RECORD_OUTCOME, _V.REOPEN),
         blocking=False,
         queue=Queue.UNRESOLVED,
         outcomes=("the evidence was mistaken", "the change stands", "the change was reversed elsewhere"),

@@ -15,7 +15,8 @@ from workflows.models import Job
 
 _ABOUT_EFFECTS = tuple(kind.value for kind, terms in KINDS.items() if terms.outlives_the_job)
 _WITHOUT_EFFECT: dict[str, tuple[str, ...]] = {
-    CaseKind.CONTRADICTED: ("the evidence was mistaken", "the change was reversed elsewhere"),
+    # Of what was reopened the operation's own state says it, which nothing here has to repeat.
+    CaseKind.CONTRADICTED: ("the evidence was mistaken", "the change was reversed elsewhere", "reopened"),
     CaseKind.POSSIBLE_DUPLICATE: (),
 }
 """By kind, the answers after which nothing stands at the receiver; other kinds say nothing about it."""

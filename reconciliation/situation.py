@@ -27,6 +27,7 @@ from dispatch.models import Observation, Operation, ReceiverContract, Submission
 from dispatch.outcomes import quiet_from, safe_until
 from dispatch.permits import what_stops_the_organisation
 from dispatch.states import OperationState
+from reconciliation import reopening
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
 from reconciliation.reviewing import operations_of
@@ -129,6 +130,9 @@ class Situation:
     why_not_run_again: str
     """Why none of its steps can be run again, in a sentence, or nothing. Of the kinds that ask about a draft only."""
 
+    why_not_reopen: str
+    """Why its operation cannot become unknown again, in a sentence, or nothing. Of what was resolved or contradicted only."""
+
     unreachable: bool
     """Whether one of those waits behind an operation that stopped, so that it could never be its turn."""
 
@@ -168,9 +172,16 @@ def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situ
         without_revision=job.held_for == HeldFor.REVISION and not known.has_worker(job),
         why_not_migrate=_why_not_migrate(job) if case.kind == CaseKind.REVISION_MISSING else "",
         why_not_run_again=rerunning.why_not(job) if VerbName.RUN_AGAIN in terms_of(case.kind).verbs else "",
+        why_not_reopen=_why_not_reopen(job, case, operation),
         unreachable=_unreachable(siblings),
         clock=database_clock(),
     )
+
+
+def _why_not_reopen(job: Job, case: Case, operation: Operation | None) -> str:
+    if case.resolved_at is None and VerbName.REOPEN not in terms_of(case.kind).verbs:
+        return ""
+    return reopening.why_not(job, operation)
 
 
 def _why_not_migrate(job: Job) -> str:

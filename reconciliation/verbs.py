@@ -34,10 +34,13 @@ class _Rule:
 
 
 def verbs_of(situation: Situation) -> list[Verb]:
-    """The verbs of the case's kind, safest first, each with the reason where it is not allowed now.
+    """The verbs of the case's kind, safest first, each with the reason where it is not allowed now. What is resolved can
+    only be reopened.
 
     What is about a step is not offered where there is none, nor what is about a draft where there is a step.
     """
+    if situation.case.resolved_at is not None:
+        return [_verb(VerbName.REOPEN, situation)] if situation.doubt is not None else []
     beside = _ABOUT_A_DRAFT if situation.item is not None else _ABOUT_A_STEP
     if situation.case.kind != CaseKind.PERMANENT_ERROR:
         beside = set()
@@ -51,6 +54,8 @@ _ABOUT_A_STEP = {VerbName.RETRY, VerbName.CORRECT, VerbName.SKIP}
 def why_not(name: VerbName, situation: Situation) -> str:
     """The sentence that forbids a verb now, or nothing."""
     if situation.case.resolved_at is not None:
+        if name is VerbName.REOPEN:
+            return RULES[name].why_not(situation)
         return f"{situation.case.label} is resolved."
     if name not in terms_of(situation.case.kind).verbs:
         return f"This does not answer what {situation.case.label} asks."
@@ -139,6 +144,13 @@ RULES: dict[VerbName, _Rule] = {
         "Accept the difference",
         _says("Records that what was done stands, although it differs. Needs a reason and a second person."),
         guards.accept_conflict,
+        _always,
+        danger=True,
+    ),
+    VerbName.REOPEN: _Rule(
+        "Reopen",
+        _says("New evidence speaks against what was recorded: asks again what became of it. Needs a second person."),
+        guards.reopen,
         _always,
         danger=True,
     ),

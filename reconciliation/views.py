@@ -137,7 +137,8 @@ def asks(ask: Ask) -> DoorView[...]:
         if not form.is_valid():
             return _ask(request, slug, ask, page, form, request_id, status=422)
         try:
-            return _done(request, slug, case_id, perform(ask, _asked(request, case_id, request_id, form)))
+            goes_on, said = perform(ask, _asked(request, case_id, request_id, form))
+            return _done(request, slug, goes_on, said)
         except Unprocessable as wrong:
             field = wrong.field if isinstance(wrong, DoesNotMatch | PaperMissing) else form.free
             form.add_error(field if field in form.fields else None, str(wrong))

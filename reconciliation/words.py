@@ -86,6 +86,11 @@ def contradicted(job: Job, operation: Operation, finding: str) -> str:
     return _short(f'{job.label} ended with "{operation.proposed.title}" {said}; new evidence says: {finding}')
 
 
+def doubted(operation: Operation) -> str:
+    said = FATES.get(operation.state, operation.state.lower())
+    return _short(f'"{operation.proposed.title}" was recorded as {said}: is that wrong?')
+
+
 def key_mismatch(operation: Operation) -> str:
     return _short(
         f"Why does {operation.receiver.title} hold other content under the key of {operation.label}?"

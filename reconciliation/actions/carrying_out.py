@@ -21,7 +21,7 @@ from reconciliation.kinds import VerbName
 from reconciliation.situation import Doubt, Situation
 from reconciliation.verbs import needs_second
 from reconciliation.words import clock
-from workflows import journal
+from workflows import journal, references
 from workflows.models import Job
 
 BY_LOOKUP, BY_STATEMENT = "look-up", "statement"
@@ -64,6 +64,8 @@ def carry_out(situation: Situation, operation: Operation, deed: Deed) -> str:
             job=job, operation=operation, actor=deed.actor, now=deed.now, beyond_window=beyond
         )
         return f"{operation.label} is sent again with the same key."
+    if deed.verb is VerbName.REOPEN:
+        return _reopen(job, operation, situation, deed)
     assert deed.verb is VerbName.ACCEPT_CONFLICT
     _close(situation, deed, "difference accepted")
     settling.accept_variance(
@@ -93,6 +95,14 @@ def _settle_by_receipt(job: Job, operation: Operation, deed: Deed) -> str:
     return f"{operation.label} is confirmed by {receipt.title[:1].lower()}{receipt.title[1:]}."
 
 
+def _reopen(job: Job, operation: Operation, situation: Situation, deed: Deed) -> str:
+    if taken := references.take_back(job):
+        raise NotAllowedNow(taken)
+    _close(situation, deed, "reopened")
+    settling.reopen(job=job, operation=operation, summary=_signed(deed), actor=deed.actor, now=deed.now)
+    return f"{operation.label} is unknown again. A new case asks what became of it."
+
+
 def _check_not_applied(situation: Situation, deed: Deed) -> None:
     doubt = situation.doubt
     assert doubt is not None
@@ -115,6 +125,8 @@ def _check_lookup(situation: Situation, doubt: Doubt) -> None:
     if counts_from is None:
         title = doubt.operation.receiver.title
         raise NotAllowedNow(f"That {title} finds nothing proves nothing. Its written statement would.")
+    reopened_at = doubt.operation.reopened_at
+    counts_from = max(counts_from, reopened_at) if reopened_at else counts_from
     if last is None or last.finding != "absent" or last.seen_at < counts_from:
         at = clock(counts_from, situation.case.tenant_id)
         raise NotAllowedNow(f"Needs a look-up after {at} that finds nothing. Look up first.")
