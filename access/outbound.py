@@ -10,7 +10,8 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import httpcore
@@ -25,16 +26,18 @@ Wrap = Callable[[httpcore.NetworkStream], httpcore.NetworkStream]
 class Transport(httpx.HTTPTransport):
     """HTTP/1.1 over one connection of its own, to an address that has passed the check."""
 
-    def __init__(self, wrap: Wrap) -> None:
-        super().__init__(verify=_certificates(), trust_env=False, retries=0)
+    def __init__(self, wrap: Wrap, who: str = "", context: ssl.SSLContext | None = None) -> None:
+        """`who`: for whom an address is checked; `context`: in place of the public certificates and no client's own."""
+        context = context or _certificates()
+        super().__init__(verify=context, trust_env=False, retries=0)
         self._pool = httpcore.ConnectionPool(
-            ssl_context=_certificates(),
+            ssl_context=context,
             max_connections=1,
             max_keepalive_connections=0,
             http1=True,
             http2=False,
             retries=0,
-            network_backend=_CheckedBackend(wrap),
+            network_backend=_CheckedBackend(wrap, who),
         )
 
 
@@ -71,12 +74,34 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
+def context_of(certificate: str, key: str, authorities: str) -> ssl.SSLContext:
+    """A client's own certificate, and whose certificates it believes ("" for the public ones). Raises OSError, ValueError.
+
+    Made anew where a file has changed since: certificates are short-lived.
+    """
+    stamps = tuple(Path(file).stat().st_mtime_ns if file else 0 for file in (certificate, key, authorities))
+    return _context_of(certificate, key, authorities, stamps)
+
+
+@lru_cache(maxsize=64)
+def _context_of(certificate: str, key: str, authorities: str, _stamps: tuple[int, ...]) -> ssl.SSLContext:
+    if authorities:
+        context = ssl.create_default_context(cafile=authorities)
+    else:
+        context = httpx.create_ssl_context(trust_env=False)
+    if certificate:
+        # A key under a password would otherwise be asked for at the terminal.
+        context.load_cert_chain(certificate, key or None, password=lambda: "")
+    return context
+
+
 class _CheckedBackend(httpcore.NetworkBackend):
     """Connects to the address that was checked."""
 
-    def __init__(self, wrap: Wrap) -> None:
+    def __init__(self, wrap: Wrap, who: str) -> None:
         self._real = httpcore.SyncBackend()
         self._wrap = wrap
+        self._who = who
 
     def connect_tcp(
         self,
@@ -87,7 +112,7 @@ class _CheckedBackend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         try:
-            address = resolve(host, port)
+            address = resolve(host, port, self._who)
         except OSError as unknown:
             raise httpcore.ConnectError(f"the name {host} is not known: {unknown}") from unknown
         return self._wrap(self._real.connect_tcp(address, port, timeout, local_address, socket_options))

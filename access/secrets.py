@@ -48,6 +48,16 @@ class References:
         remember(value.strip())
         return value.strip()
 
+    def path(self, reference: str) -> str:
+        """The file that a reference leads to: the one it names, or the one whose path its variable holds. Or SecretMissing."""
+        if not self.allow(reference):
+            raise SecretMissing(f"{reference} is no reference to a file of this kind.")
+        kind, _, name = reference.partition(":")
+        file = name if kind == "file" else os.environ.get(name, "").strip()
+        if not file or not os.access(file, os.R_OK):
+            raise SecretMissing(f"{reference} leads to no file that can be read here.")
+        return file
+
     @property
     def forms(self) -> str:
         """How such a reference is written, for sentences."""

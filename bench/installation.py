@@ -20,7 +20,11 @@ from config import database
 
 PROJECT = Path(__file__).resolve().parent.parent
 WORKFLOWS = "bench.definitions"
-_SETTINGS = {"COUNTERFOIL_WORKFLOWS": WORKFLOWS, "COUNTERFOIL_LOG_LEVEL": "WARNING"}
+_SETTINGS = {
+    "COUNTERFOIL_WORKFLOWS": WORKFLOWS,
+    "COUNTERFOIL_LOG_LEVEL": "WARNING",
+    "COUNTERFOIL_INTERNAL_RECEIVERS": "*=127.0.0.1",
+}
 
 
 @dataclass

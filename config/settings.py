@@ -140,11 +140,9 @@ COUNTERFOIL_INDEX_URL = os.environ.get("COUNTERFOIL_INDEX_URL", "http://127.0.0.
 COUNTERFOIL_POST_URL = os.environ.get("COUNTERFOIL_POST_URL", "http://127.0.0.1:8105")
 COUNTERFOIL_PROVIDER_URL = os.environ.get("COUNTERFOIL_PROVIDER_URL", "http://127.0.0.1:8102")
 COUNTERFOIL_INTERNAL_RECEIVERS = [
-    h.strip()
-    for h in os.environ.get("COUNTERFOIL_INTERNAL_RECEIVERS", "127.0.0.1,localhost").split(",")
-    if h.strip()
+    h.strip() for h in os.environ.get("COUNTERFOIL_INTERNAL_RECEIVERS", "").split(",") if h.strip()
 ]
-"""Receivers that may stand inside: hosts as their addresses name them, or networks (10.20.0.0/16)."""
+"""Receivers and endpoints that may stand inside: organisation/receiver=host, or =10.20.0.0/16 for a network."""
 
 # --- telling people and systems outside -----------------------------------------------------------------------------
 COUNTERFOIL_URL = os.environ.get("COUNTERFOIL_URL", "http://127.0.0.1:8000").rstrip("/")

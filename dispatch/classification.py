@@ -14,7 +14,7 @@ from enum import StrEnum
 from dispatch.comparison import Difference, Unreadable, differences, read_json, receipt_of
 from dispatch.contracts import Action, Contract, Meaning
 from dispatch.paths import at_path
-from dispatch.wire import Exchange
+from dispatch.wire import CERTIFICATE_UNUSABLE, NO_TOKEN, TOKEN_REFUSED, Exchange
 
 
 class Outcome(StrEnum):
@@ -56,6 +56,9 @@ BEFORE_THE_MARK: dict[str, tuple[Outcome, str, bool]] = {
     "PoolTimeout": (Outcome.NOT_SENT, "no connection was free", False),
     "ProxyError": (Outcome.NOT_SENT, "a proxy refused", False),
     "NotBegun": (Outcome.NOT_SENT, "the last check before the first byte said no", False),
+    NO_TOKEN: (Outcome.NOT_SENT, "no token to send with", False),
+    TOKEN_REFUSED: (Outcome.NOT_SENT, "no token is given to us", True),
+    CERTIFICATE_UNUSABLE: (Outcome.OUR_FAULT, "the client's certificate cannot be used", True),
     "AddressRefused": (Outcome.OUR_FAULT, "the address is refused", True),
     "InvalidURL": (Outcome.OUR_FAULT, "the address is malformed", True),
     "UnsupportedProtocol": (Outcome.OUR_FAULT, "the address is malformed", True),
@@ -101,6 +104,8 @@ def read_exchange(
         return _success(seen, action, content, unreadable, sent=sent, record=record)
     if seen.status in contract.definite_not_applied_codes:
         return Reading(Outcome.NOT_APPLIED, f"answered {seen.status}", retry_after=after)
+    if seen.status == 401 and seen.old_token:
+        return Reading(Outcome.NOT_APPLIED, "answered 401: the token is asked for anew", retry_after=after)
     outcome, blocked = STATUSES.get(seen.status, (Outcome.UNKNOWN, False))
     return Reading(outcome, f"answered {seen.status}", retry_after=after, blocked=blocked)
 
@@ -166,7 +171,7 @@ def _success(
     receipt = receipt_of(action, content)
     if action.receipt_required and not receipt:
         return Reading(Outcome.UNKNOWN, f"answered {seen.status} without a receipt")
-    differs = tuple(differences(action, sent=sent, record=record, content=content))
+    differs = tuple(differences(action, sent=sent, record=record, content=content, fields=action.echo_fields))
     if differs:
         names = ", ".join(d.field for d in differs)
         return Reading(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dispatch.forms import is_form, pairs, values
 from dispatch.paths import at_path
 
 
@@ -53,14 +54,19 @@ def receipt_of(places: Places, content: dict[str, Any]) -> str:
     return str(value)[:200] if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def differences(places: Places, *, sent: bytes, record: str, content: dict[str, Any]) -> list[Difference]:
-    """Every sent value that the answer does not repeat as it was sent; empty where all agree."""
+def differences(
+    places: Places, *, sent: bytes, record: str, content: dict[str, Any], fields: Collection[str] = ()
+) -> list[Difference]:
+    """Every sent value, or those of `fields`, that the answer does not repeat as it was sent; empty where all agree."""
     found: list[Difference] = []
     if places.record_path and at_path(content, places.record_path) != record:
         found.append(Difference("record", record, _text(at_path(content, places.record_path))))
     if places.echo_path:
-        echoed = at_path(content, places.echo_path)
-        found += _unequal("", approved_values(sent), echoed if isinstance(echoed, dict) else {})
+        echoed = content if places.echo_path == "." else at_path(content, places.echo_path)
+        told = echoed if isinstance(echoed, dict) else {}
+        approved = approved_values(sent)
+        named = {name: approved[name] for name in fields if name in approved} if fields else approved
+        found += _unequal("", named, dict(pairs("", told)) if is_form(sent) else told)
     return found
 
 
@@ -76,7 +82,9 @@ def differing(compared: Mapping[str, str], *, sent: bytes, content: dict[str, An
 
 
 def approved_values(sent: bytes) -> Any:
-    """The values of an approved body, fractions as they stand there."""
+    """The values of an approved body, fractions as they stand there; of a form each field with its text."""
+    if is_form(sent):
+        return values(sent)
     return json.loads(sent, parse_float=str) if sent else {}
 
 

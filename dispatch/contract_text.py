@@ -24,7 +24,7 @@ from approvals.policy_text import Fault, faults_of, parse, placed
 from dispatch.contracts import Contract
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SINGLE = ("lookup", "callbacks", "statement_feed", "timeouts")
+_SINGLE = ("lookup", "callbacks", "statement_feed", "timeouts", "signing", "oauth", "tls")
 _TABLES = ("actions", *_SINGLE)
 
 

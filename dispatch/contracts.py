@@ -12,10 +12,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from approvals.rendering import LEFT_OUT
+from dispatch.authentication import HeaderName, OAuth, Signing, Tls, is_header
 from dispatch.callback_terms import Callbacks
 from dispatch.paths import at_path
+from dispatch.templates import unknown_places
 
 PERMANENT: Final = "permanent"
 UNPUBLISHED: Final = "unpublished"
@@ -23,7 +26,13 @@ NO_RETENTION: Final = "none"
 FAR_AWAY = timedelta(days=36_500)
 _LEAST_KEY = 16
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_ESCAPED_PLACE = re.compile(r"\\\{[a-z_]+(?:\\\.(?:[A-Za-z0-9_]|\\-)+)*\\\}")
+_NOT_OURS = frozenset(
+    ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "trailer", "upgrade",
+     "expect", "if-match", "if-none-match", *LEFT_OUT)
+)  # fmt: skip
+"""Headers that no contract writes: of the connection, of a precondition, and those that are never frozen."""
+
 
 Status = Annotated[int, Field(ge=100, le=599)]
 Seconds = Annotated[float, Field(ge=0, le=100 * 365 * 86_400, allow_inf_nan=False)]
@@ -32,6 +41,12 @@ Wait = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _known_places(template: str) -> str:
+    for wrong in unknown_places(template):
+        raise ValueError(wrong)
+    return template
 
 
 class KeyLocation(StrEnum):
@@ -64,27 +79,61 @@ class Signal(_Frozen):
         return not self.path or at_path(content, self.path) == self.equals
 
 
+Template = Annotated[str, StringConstraints(max_length=500), AfterValidator(_known_places)]
+
+
 class Action(_Frozen):
     """One kind of request: where it goes, what its answers mean and which values must come back as approved."""
 
-    method: Literal["POST", "PUT", "PATCH", "DELETE"]
+    method: Literal["POST", "PUT", "PATCH", "DELETE", "SEND"]
+    """SEND: what a connector does that does not speak HTTP."""
+
     precondition: Literal["none", "if_none_match", "if_match"] = "none"
     """The receiver refuses (412) where something is there already, or where the record has another version by now.
 
     That refuses this send and says nothing of an earlier one, which may be the reason.
     """
 
-    path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9/_.~{}-]*$", max_length=300)]
+    path: Annotated[
+        str,
+        StringConstraints(pattern=r"^/[A-Za-z0-9/_.~{}-]*$", max_length=300),
+        AfterValidator(_known_places),
+    ]
+    query: dict[str, Template] = Field(default_factory=dict)
+    headers: dict[HeaderName, Template] = Field(default_factory=dict)
+    body_as: Literal["json", "form", "none"] = "json"
+    body: dict[str, Template | int | bool] = Field(default_factory=dict)
+    """Where in the sent body each value goes, by dotted place; empty: the draft's body as it is."""
+
     success: dict[str, Meaning] = Field(default_factory=lambda: {"200": Meaning.APPLIED})
     receipt_path: str = "id"
     receipt_required: bool = True
     record_path: str = ""
     echo_path: str = ""
-    """Where the answer repeats what was stored; every sent field is compared with it."""
+    """Where the answer repeats what was stored ("." is the answer itself); sent fields are compared with it."""
+
+    echo_fields: tuple[str, ...] = ()
+    """Which fields of the sent body it repeats; empty: every one."""
+
+    @model_validator(mode="after")
+    def _can_be_put_together(self) -> Self:
+        lowered = [name.lower() for name in self.headers]
+        if len(set(lowered)) < len(lowered):
+            raise ValueError("a header stands there twice")
+        if taken := sorted(_NOT_OURS.intersection(lowered)):
+            raise ValueError(f"the header {taken[0]} is the client's own, or made when it is sent")
+        if self.body_as == "none" and (self.body or self.echo_path):
+            raise ValueError("where no body is sent there is none to map or to compare")
+        for one in self.body:
+            if not all(one.split(".")):
+                raise ValueError(f"{one!r} is no place in a body")
+            if any(other.startswith(f"{one}.") for other in self.body):
+                raise ValueError(f"{one} cannot be a value and hold others")
+        return self
 
     def fits(self, method: str, path: str) -> bool:
         """Whether a frozen request (its path without the receiver's own) is one of this action."""
-        pattern = re.sub(r"\\\{(record|operation_key)\\\}", "[^/]+", re.escape(self.path))
+        pattern = _ESCAPED_PLACE.sub("[^/]+", re.escape(self.path))
         return method == self.method and re.fullmatch(pattern, path) is not None
 
 
@@ -180,6 +229,9 @@ class Contract(_Frozen):
     retry_after_max: Seconds = 900.0
     auth_header: str = "Authorization"
     auth_scheme: str = "Bearer"
+    signing: Signing | None = None
+    oauth: OAuth | None = None
+    tls: Tls | None = None
     sandbox: bool = False
 
     @model_validator(mode="after")
@@ -191,8 +243,15 @@ class Contract(_Frozen):
             raise ValueError(
                 "paths of actions name {operation_key} where the key is in the address, only there"
             )
-        if self.key_location is KeyLocation.HEADER and not _HEADER.fullmatch(self.key_name):
+        if self.key_location is KeyLocation.HEADER and not is_header(self.key_name):
             raise ValueError(f"{self.key_name!r} is no header's name")
+        if self.connector == "http" and any(a.method == "SEND" for a in self.actions.values()):
+            raise ValueError("over HTTP an action's method is POST, PUT, PATCH or DELETE")
+        made = {n.lower() for n in self._made_headers()}
+        if any(name.lower() in made for a in self.actions.values() for name in a.headers):
+            raise ValueError(
+                "a header that carries the key, a signature or a secret is not written by an action"
+            )
         if self.deduplicates and self.key_location is KeyLocation.NONE:
             raise ValueError("a receiver that deduplicates is sent a key")
         if self.automatic_resubmissions and not (self.deduplicates or self._proves_absence):
@@ -204,6 +263,12 @@ class Contract(_Frozen):
         if any(not re.fullmatch("2[0-9][0-9]", code) for a in self.actions.values() for code in a.success):
             raise ValueError("success codes are written as text, from 200 to 299")
         return self
+
+    def _made_headers(self) -> list[str]:
+        """Headers that come from elsewhere in the contract."""
+        key = [self.key_name] if self.key_location is KeyLocation.HEADER else []
+        signed = [self.signing.header, self.signing.timestamp_header] if self.signing is not None else []
+        return [*key, self.auth_header, *signed]
 
     @property
     def _proves_absence(self) -> bool:

@@ -9,6 +9,7 @@ from dispatch.callback_terms import Callbacks
 from dispatch.contracts import NO_RETENTION, PERMANENT, UNPUBLISHED, Contract, KeyLocation
 
 SECOND_PERSON = "A second person may choose to send again."
+ADDED = "It is made when a request is sent, so no approver sees it, and the frozen bytes do not hold it."
 REPLAYS = {
     "first": "A repeated key is answered as the first send was.",
     "latest": "A repeated key is answered with what is there by then; a difference may be a later change.",
@@ -32,9 +33,31 @@ class Term:
 
 def explain(contract: Contract) -> list[Term]:
     """The terms that matter when an outcome is unknown, in the order in which they help; silent ones are left out."""
-    always = [_key(contract), _retention(contract)]
+    always = [*_carried(contract), _key(contract), _retention(contract)]
     more = [term for say in _MORE if (term := say(contract)) is not None]
     return [*always, *more, _lookup(contract), _absence(contract), _again(contract), *_beside(contract)]
+
+
+def _carried(contract: Contract) -> list[Term]:
+    """What carries the requests and what is added when they are sent; nothing where that is HTTP with one secret."""
+    found = []
+    if contract.connector != "http":
+        found.append(
+            Term("Carried by", contract.connector, "Its requests do not go over HTTP by the contract alone.")
+        )
+    if contract.oauth is not None:
+        sentence = f"As {contract.oauth.client_id}, by a token from {contract.oauth.token_url}. {ADDED}"
+        found.append(Term("Signs in", "OAuth", sentence))
+    if (signing := contract.signing) is not None:
+        sentence = f"{signing.header} has an HMAC under {signing.secret_reference}. {ADDED}"
+        found.append(Term("Signs requests", signing.algorithm, sentence))
+    if contract.tls is not None and contract.tls.certificate:
+        sentence = f"The certificate of {contract.tls.certificate} says who asks."
+        found.append(Term("Client certificate", "yes", sentence))
+    if contract.tls is not None and contract.tls.authorities:
+        sentence = f"Believed are the authorities of {contract.tls.authorities} and no public one."
+        found.append(Term("Whose certificates", "its own", sentence))
+    return found
 
 
 def _key(contract: Contract) -> Term:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from access.whereabouts import who_is
 from dispatch.connectors.registry import connector
 from dispatch.connectors.seam import Sending
 from dispatch.contracts import Contract
@@ -16,12 +17,14 @@ def sending_of(operation: Operation, contract: Contract) -> Sending:
     """What sending an operation or asking about it needs, its rows at hand. Raises SecretMissing, NoSuchConnector."""
     proposed, receiver = operation.proposed, operation.receiver
     credentials = connector(contract.connector).credentials(receiver.secret_reference, contract)
+    credentials = credentials.at(who_is(receiver.tenant_id, receiver.name))
     request = Request(
         method=proposed.method,
         url=proposed.target,
         headers=json.loads(proposed.headers),
         body=bytes(proposed.body),
         secret_headers=credentials.headers,
+        security=credentials.security,
     )
     action = contract.action_of(proposed.method, local_path(receiver.base_url, proposed.target))
     return Sending(

@@ -1,12 +1,12 @@
-"""Amounts in the smallest unit of their currency: whole numbers, which databases add up and compare exactly."""
+"""What operations are worth, in the smallest unit of their currency: whole numbers, which databases add up exactly."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-from babel.numbers import get_currency_precision
-
 from approvals import canonical, document
+from dispatch.units import as_amount as as_amount
+from dispatch.units import as_minor as as_minor
 
 
 def amounts_of(text: str) -> dict[int, tuple[int | None, str]]:
@@ -19,17 +19,6 @@ def amounts_of(text: str) -> dict[int, tuple[int | None, str]]:
     except canonical.NotCanonical:
         return {}
     return {o["ordinal"]: _minor(o.get("amount"), o.get("currency") or "") for o in operations}
-
-
-def as_minor(amount: Decimal, currency: str) -> int | None:
-    """An amount in its smallest unit; None where it has more decimals than its currency."""
-    scaled = amount.scaleb(get_currency_precision(currency))
-    return int(scaled) if scaled == scaled.to_integral_value() else None
-
-
-def as_amount(minor: int, currency: str) -> Decimal:
-    """What `as_minor` was given."""
-    return Decimal(minor).scaleb(-get_currency_precision(currency))
 
 
 def _minor(amount: str | None, currency: str) -> tuple[int | None, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from access.tenancy import reading
+from access.whereabouts import who_is
 from dispatch.connectors.http import HttpConnector
 from dispatch.connectors.registry import connectors
 from dispatch.contracts import Contract
@@ -18,6 +19,7 @@ def ask(ctx: Ctx, name: str, path: str) -> Exchange:
     with reading(ctx.tenant_id):
         row = Receiver.objects.filter(name=name).first()
         contract_row = latest_contract(row.pk) if row is not None else None
+        who = who_is(ctx.tenant_id, name) if row is not None else ""
     if row is None or contract_row is None:
         raise Permanent(f'There is no receiver "{name}" with a contract here.')
     contract = Contract.model_validate(contract_row.terms)
@@ -30,4 +32,4 @@ def ask(ctx: Ctx, name: str, path: str) -> Exchange:
         credentials = http.credentials(row.secret_reference, contract)
     except SecretMissing as missing:
         raise Retryable(str(missing)) from missing
-    return http.get(path, row.base_url, contract, credentials)
+    return http.get(path, row.base_url, contract, credentials.at(who))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from access.statements import Select
+from access.whereabouts import who_is
 from approvals.rendering import CannotRender, FrozenRequest
 from dispatch.connectors.registry import NoSuchConnector, connector
 from dispatch.contracts import Contract
@@ -26,7 +27,8 @@ def render_operation(draft: OperationDraft, key: str | None, now: datetime) -> F
     row = latest_contract(receiver.pk)
     if row is None:
         raise CannotRender(f'The receiver "{draft.receiver}" has no contract yet.')
-    place = Place(receiver.name, receiver.base_url, receiver.account, row.version)
+    who = who_is(receiver.tenant_id, receiver.name)
+    place = Place(receiver.name, receiver.base_url, receiver.account, row.version, who)
     contract = Contract.model_validate(row.terms)
     try:
         return connector(contract.connector).render(draft, contract, place, key)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from access.addresses import AddressRefused, check_url
-from approvals.canonical import NotCanonical, write
 from approvals.rendering import CannotRender, FrozenRequest
+from dispatch.bodies import CONTENT_TYPES, content_of, encode
 from dispatch.contracts import Action, Contract, KeyLocation
+from dispatch.templates import as_text, places, values_of
 from workflows.authoring import OperationDraft
 from workflows.authoring.values import check_decimals
 
 BODY_LIMIT = 1_000_000
 _VERSION = re.compile(r'(W/)?"[!#-~]*"|[!#-~]+')
-_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Place:
     base_url: str
     account: str = ""
     contract_version: int = 1
+    who: str = ""
+    """As COUNTERFOIL_INTERNAL_RECEIVERS names it."""
 
 
 def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str | None) -> FrozenRequest:
@@ -39,7 +41,7 @@ def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str
         known = ", ".join(sorted(contract.actions))
         raise CannotRender(f'"{place.name}" has no action "{draft.action}"; its contract names {known}.')
     key = _key(contract, key)
-    body = _body(draft, contract, key)
+    values = values_of(draft, place.account, key)
     return FrozenRequest(
         operation_key=key,
         receiver=place.name,
@@ -48,9 +50,9 @@ def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str
         record=draft.record,
         title=draft.title,
         method=action.method,
-        target=_target(place, action, draft.record, contract, key),
-        headers=_headers(draft, action, contract, key),
-        body=body,
+        target=_target(place, action, contract, values),
+        headers=_headers(draft, action, contract, values),
+        body=_body(draft, action, contract, values),
     )
 
 
@@ -78,14 +80,17 @@ def _segment(value: str) -> str:
     return quote(value, safe="")
 
 
-def _target(place: Place, action: Action, record: str, contract: Contract, key: str) -> str:
+def _target(place: Place, action: Action, contract: Contract, values: Mapping[str, Any]) -> str:
     try:
-        check_url(place.base_url)
+        check_url(place.base_url, place.who)
     except AddressRefused as refused:
         raise CannotRender(f'The address of "{place.name}" is refused: {refused}') from refused
-    target = place.base_url.rstrip("/") + fill(action.path, record=record, operation_key=key)
+    segments = {name: as_text(f"{{{name}}}", values) for name in places(action.path)}
+    target = place.base_url.rstrip("/") + fill(action.path, **segments)
+    query = {name: as_text(template, values) for name, template in action.query.items()}
     if contract.key_location is KeyLocation.QUERY:
-        target += "?" + urlencode({contract.key_name: key})
+        query[contract.key_name] = values["operation_key"]
+    target += "?" + urlencode(query) if query else ""
     if not same_place(place.base_url, target):
         raise CannotRender(f'{target} is not an address of "{place.name}".')
     return target
@@ -99,15 +104,21 @@ def _key(contract: Contract, key: str | None) -> str:
     return key
 
 
-def _headers(draft: OperationDraft, action: Action, contract: Contract, key: str) -> dict[str, str]:
-    headers = {"Accept": "application/json", "Content-Type": "application/json"}
+def _headers(
+    draft: OperationDraft, action: Action, contract: Contract, values: Mapping[str, Any]
+) -> dict[str, str]:
+    headers = {"Accept": "application/json", "Content-Type": CONTENT_TYPES[action.body_as]}
+    if action.body_as == "none":
+        del headers["Content-Type"]
     if action.precondition == "if_none_match":
         headers["If-None-Match"] = "*"
     if action.precondition == "if_match":
         headers["If-Match"] = _version(draft)
     if contract.key_location is KeyLocation.HEADER:
-        headers[contract.key_name] = key
-    return headers
+        headers[contract.key_name] = values["operation_key"]
+    own = {name.lower() for name in action.headers}
+    kept = {name: value for name, value in headers.items() if name.lower() not in own}
+    return kept | {name: as_text(template, values) for name, template in action.headers.items()}
 
 
 def _version(draft: OperationDraft) -> str:
@@ -119,33 +130,18 @@ def _version(draft: OperationDraft) -> str:
     return version if version.startswith(('"', 'W/"')) else f'"{version}"'
 
 
-def _body(draft: OperationDraft, contract: Contract, key: str) -> bytes:
-    content = _decimals_as_text(draft.body)
+def _body(draft: OperationDraft, action: Action, contract: Contract, values: Mapping[str, Any]) -> bytes:
     if draft.amount is not None and draft.currency is not None:
         try:
             check_decimals(draft.amount, draft.currency)
         except ValueError as wrong:
             raise CannotRender(f"{wrong}.") from wrong
+    content = content_of(action, values)
     if contract.key_location is KeyLocation.BODY:
         if contract.key_name in content:
             raise CannotRender(f"The body already has a field {contract.key_name}, where the key goes.")
-        content = {**content, contract.key_name: key}
-    try:
-        body = write(content).encode()
-    except NotCanonical as wrong:
-        raise CannotRender(str(wrong)) from wrong
+        content = {**content, contract.key_name: values["operation_key"]}
+    body = encode(action, content)
     if len(body) > BODY_LIMIT:
         raise CannotRender(f"The request has {len(body)} bytes; at most {BODY_LIMIT} are sent.")
     return body
-
-
-def _decimals_as_text(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise CannotRender(f"{value} is no number that can be sent.")
-        return f"{value:f}"
-    if isinstance(value, Mapping):
-        return {name: _decimals_as_text(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_decimals_as_text(inner) for inner in value]
-    return value

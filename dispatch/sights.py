@@ -51,7 +51,7 @@ def read_sight(
     count = at_path(content, contract.lookup.count_path) if contract.lookup.count_path else 1
     if isinstance(count, int) and count > 1:
         return Sight(Found.DUPLICATE, f"the receiver holds {count} effects under this key", receipt)
-    differs = differences(action, sent=sent, record=record, content=content)
+    differs = differences(action, sent=sent, record=record, content=content, fields=action.echo_fields)
     if differs:
         names = ", ".join(d.field for d in differs)
         return Sight(

@@ -17,7 +17,7 @@ import httpcore
 import httpx
 
 from access.addresses import AddressRefused, check_url
-from access.outbound import Deadline, Transport, ends_by
+from access.outbound import Deadline, Transport, context_of, ends_by
 from approvals.rendering import LEFT_OUT
 from dispatch.contracts import Timeouts
 from dispatch.sent import Recorder, Written
@@ -26,11 +26,34 @@ BODY_LIMIT = 1_000_000
 FIRST_BYTE = "http11.send_request_headers.started"
 """The trace event of the pinned httpcore after which bytes may leave; a contract test holds it."""
 
+CERTIFICATE_UNUSABLE = "CertificateUnusable"
+"""The `exception` of an exchange that did not begin, since a file of its certificates cannot be read."""
+NO_TOKEN, TOKEN_REFUSED = "NoToken", "TokenRefused"
+"""And of one that did not begin for want of a token: for now, or until somebody has changed something."""
+
 Barrier = Callable[[], None]
 
 
 class NotBegun(Exception):
     """A barrier's refusal: raised before the first byte, so that nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """For whom an address is checked ("organisation/receiver"), and the certificates of its TLS, as files."""
+
+    who: str = ""
+    certificate: str = ""
+    key: str = ""
+    authorities: str = ""
+
+    def context(self) -> ssl.SSLContext | None:
+        if not (self.certificate or self.authorities):
+            return None
+        return context_of(self.certificate, self.key, self.authorities)
+
+
+PUBLIC = Security()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +65,7 @@ class Request:
     headers: dict[str, str]
     body: bytes = b""
     secret_headers: dict[str, str] = field(default_factory=dict, repr=False)
+    security: Security = PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +84,8 @@ class Exchange:
     body: bytes = b""
     body_problem: str = ""
     written: Written | None = None
+    old_token: bool = False
+    """The token that was sent had been here for a while: a refusal may be about its age."""
 
 
 class _Recorded(httpcore.NetworkStream):
@@ -99,10 +125,18 @@ def exchange(request: Request, timeouts: Timeouts, *, barrier: Barrier | None = 
     seen, recorder = _Watch(barrier, deadline), Recorder((*request.secret_headers, *LEFT_OUT))
     ending = ends_by(deadline)
     try:
-        check_url(request.url)
+        context = request.security.context()
+    except (OSError, ValueError) as unusable:
+        return Exchange(marked=False, exception=CERTIFICATE_UNUSABLE, message=str(unusable)[:300])
+    try:
+        check_url(request.url, request.security.who)
         with (
             httpx.Client(
-                transport=Transport(lambda stream: ending(_Recorded(stream, recorder))),
+                transport=Transport(
+                    lambda stream: ending(_Recorded(stream, recorder)),
+                    request.security.who,
+                    context,
+                ),
                 timeout=_timeout(timeouts),
                 follow_redirects=False,
                 trust_env=False,

@@ -4,6 +4,7 @@ import os
 import sys
 
 os.environ.setdefault("COUNTERFOIL_TESTING", "1")
+os.environ.setdefault("COUNTERFOIL_INTERNAL_RECEIVERS", "*=127.0.0.1,*=localhost")
 
 # The suite starts Python a hundred times and more: without byte code each would compile the product anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

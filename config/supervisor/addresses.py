@@ -38,6 +38,10 @@ class Addresses:
             "COUNTERFOIL_BUREAU_URL": self.bureau,
             "COUNTERFOIL_INDEX_URL": self.index,
             "COUNTERFOIL_POST_URL": self.post,
+            # All that is sent to here runs on this machine, and so do a newcomer's own receivers.
+            "COUNTERFOIL_INTERNAL_RECEIVERS": os.environ.get(
+                "COUNTERFOIL_INTERNAL_RECEIVERS", "*=127.0.0.1,*=localhost"
+            ),
             **self._telling(),
         }
 

@@ -9,6 +9,7 @@ from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.switches import switches_of
 from access.tenancy import acting, reading
+from access.whereabouts import who_is
 from dispatch.connectors.registry import connector
 from dispatch.connectors.seam import Credentials
 from dispatch.contracts import Contract
@@ -56,10 +57,10 @@ def checkable(*, tenant_id: int, name: str, person_id: int, is_sandbox: bool) ->
             )
         if why := _stopped(tenant_id, receiver):
             raise NothingIsSent(why)
-    place = Place(receiver.name, receiver.base_url, receiver.account, row.version)
-    return Checkable(
-        contract, place, connector(contract.connector).credentials(receiver.secret_reference, contract)
-    )
+        who = who_is(tenant_id, name)
+    place = Place(receiver.name, receiver.base_url, receiver.account, row.version, who)
+    credentials = connector(contract.connector).credentials(receiver.secret_reference, contract)
+    return Checkable(contract, place, credentials.at(who))
 
 
 def begin_check(

@@ -16,8 +16,9 @@ from access.addresses import AddressRefused, check_url
 from access.refusals import Conflict, Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import acting
+from access.whereabouts import who_is
 from dispatch.actions.prepare import ring_open
-from dispatch.connectors.registry import NoSuchConnector, connector
+from dispatch.connectors.registry import NoSuchConnector, connector, schemes
 from dispatch.contracts import Contract
 from dispatch.locks import lock_receiver
 from dispatch.models import Operation, Receiver, ReceiverContract
@@ -59,7 +60,6 @@ def write_receiver(
     A changed address voids what was frozen for the old one, at the check before its send. A repeat changes nothing.
     Raises NotPermitted, BadReceiver.
     """
-    _check(base_url, secret_reference)
     with acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
         return keep_receiver(
@@ -72,7 +72,7 @@ def keep_receiver(
     *, tenant_id: int, name: str, title: str, base_url: str, account: str, secret_reference: str, actor: Actor
 ) -> ReceiverResult:
     """The write of `write_receiver`, inside the caller's transaction and scope. Raises BadReceiver."""
-    _check(base_url, secret_reference)
+    _check(base_url, secret_reference, who_is(tenant_id, name))
     lock_name("receiver", tenant_id, name)
     known = Receiver.objects.filter(name=name).first()
     if known is None:
@@ -205,9 +205,9 @@ def resume_receiver(*, tenant_id: int, receiver_id: int, person_id: int, now: da
     return ReceiverResult(receiver.pk)
 
 
-def _check(base_url: str, secret_reference: str) -> None:
+def _check(base_url: str, secret_reference: str, who: str) -> None:
     try:
-        parts = check_url(base_url)
+        parts = check_url(base_url, who, schemes())
     except AddressRefused as refused:
         raise BadReceiver(str(refused)) from refused
     if parts.query or parts.fragment:

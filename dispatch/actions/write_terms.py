@@ -11,10 +11,12 @@ from access.addresses import AddressRefused, check_url
 from access.refusals import Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import reading
+from access.whereabouts import who_is
 from approvals.facts import newest
 from approvals.policies import BadPolicy, write_policy
 from approvals.ruleset import RuleSet
 from dispatch.actions.receivers import write_contract, write_receiver
+from dispatch.connectors.registry import schemes
 from dispatch.models import Receiver
 from dispatch.rendering import latest_contract
 from dispatch.terms import ReceiverTerms, Terms
@@ -40,7 +42,7 @@ def write_terms(
     `addresses` stand in for the file's own, by receiver. Admins only. Everything is checked before anything is
     written; a repeat, also of one that was broken off, writes what is missing. Raises NotPermitted, UnusableTerms.
     """
-    _check(terms, addresses)
+    _check(tenant_id, terms, addresses)
     with reading(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
     written = [_policy(tenant_id, name, p, actor, now) for name, p in terms.policies.items()]
@@ -50,12 +52,12 @@ def write_terms(
     return written
 
 
-def _check(terms: Terms, addresses: Mapping[str, str]) -> None:
+def _check(tenant_id: int, terms: Terms, addresses: Mapping[str, str]) -> None:
     for name in set(addresses) - set(terms.receivers):
         raise UnusableTerms(f"The file names no receiver {name}.")
     for name, receiver in terms.receivers.items():
         try:
-            check_url(addresses.get(name, receiver.base_url))
+            check_url(addresses.get(name, receiver.base_url), who_is(tenant_id, name), schemes())
         except AddressRefused as refused:
             raise UnusableTerms(f"receivers.{name}: {refused}") from refused
 

@@ -154,7 +154,12 @@ class Probe:
     def _sending(self, request: FrozenRequest) -> Sending:
         subject = self._subject
         asked = Request(
-            request.method, request.target, dict(request.headers), request.body, subject.credentials.headers
+            request.method,
+            request.target,
+            dict(request.headers),
+            request.body,
+            subject.credentials.headers,
+            subject.credentials.security,
         )
         return Sending(
             asked, subject.contract, subject.contract.actions[subject.action], request.operation_key, request.record,

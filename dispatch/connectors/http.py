@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from approvals.rendering import FrozenRequest
@@ -10,9 +11,12 @@ from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.connectors.seam import Credentials, Sending
 from dispatch.contracts import Contract
 from dispatch.requests import Place, fill, request_of
-from dispatch.secrets import secret_headers
+from dispatch.secrets import RECEIVERS, secret_headers
 from dispatch.sights import Sight, read_sight
-from dispatch.wire import Barrier, Exchange, Request, exchange
+from dispatch.signing import signed_headers
+from dispatch.tokens import Client, NoToken, forget, token_of
+from dispatch.wire import NO_TOKEN, TOKEN_REFUSED, Barrier, Exchange, Request, Security, exchange
+from workflows import clock
 from workflows.authoring import OperationDraft
 
 
@@ -26,7 +30,13 @@ class HttpConnector:
         return ()
 
     def credentials(self, reference: str, contract: Contract) -> Credentials:
-        return Credentials(secret_headers(reference, contract))
+        signing, oauth = contract.signing, contract.oauth
+        return Credentials(
+            headers={} if oauth is not None else secret_headers(reference, contract),
+            signing_key=RECEIVERS.read(signing.secret_reference) if signing is not None else "",
+            client_secret=RECEIVERS.read(reference) if oauth is not None else "",
+            security=_security(contract),
+        )
 
     def render(
         self, draft: OperationDraft, contract: Contract, place: Place, key: str | None
@@ -34,7 +44,9 @@ class HttpConnector:
         return request_of(draft, contract, place, key)
 
     def send(self, sending: Sending, barrier: Barrier) -> Exchange:
-        return exchange(sending.request, sending.contract.timeouts, barrier=barrier)
+        return self._exchange(
+            sending.request, sending.contract, sending.credentials, sending.operation_key, barrier=barrier
+        )
 
     def read(self, seen: Exchange, sending: Sending, now: datetime) -> Reading:
         if sending.action is None:
@@ -55,5 +67,47 @@ class HttpConnector:
     def get(self, path: str, base_url: str, contract: Contract, credentials: Credentials) -> Exchange:
         """GET what is at a path below a receiver's address; changes nothing there."""
         url = f"{base_url.rstrip('/')}/{path.lstrip('/')}"
-        asked = Request("GET", url, {"Accept": "application/json"}, b"", credentials.headers)
-        return exchange(asked, contract.timeouts)
+        asked = Request("GET", url, {"Accept": "application/json"}, b"", {}, credentials.security)
+        return self._exchange(asked, contract, credentials, "")
+
+    def authenticate(
+        self, request: Request, contract: Contract, credentials: Credentials, key: str, token: str
+    ) -> Request:
+        """The request with what says who sends it, made now. A class of one's own signs here in another way."""
+        headers = dict(credentials.headers)
+        if token:
+            headers[contract.auth_header] = f"Bearer {token}"
+        if contract.signing is not None:
+            at = int(clock.now().timestamp())
+            headers |= signed_headers(contract.signing, credentials.signing_key, request, key=key, at=at)
+        return replace(request, secret_headers=headers)
+
+    def _exchange(
+        self, request: Request, contract: Contract, credentials: Credentials, key: str, *, barrier: Barrier | None = None
+    ) -> Exchange:  # fmt: skip
+        if contract.oauth is None:
+            asked = self.authenticate(request, contract, credentials, key, "")
+            return exchange(asked, contract.timeouts, barrier=barrier)
+        client = Client(contract.oauth, credentials.client_secret, Security(who=credentials.security.who))
+        try:
+            token = token_of(client, contract.timeouts)
+        except NoToken as none:
+            return Exchange(
+                marked=False, exception=TOKEN_REFUSED if none.refused else NO_TOKEN, message=str(none)
+            )
+        asked = self.authenticate(request, contract, credentials, key, token.value)
+        seen = exchange(asked, contract.timeouts, barrier=barrier)
+        if seen.status != 401:
+            return seen
+        forget(client, token.value)
+        return replace(seen, old_token=token.kept)
+
+
+def _security(contract: Contract) -> Security:
+    tls = contract.tls
+    if tls is None:
+        return Security()
+    certificate, key, authorities = (
+        RECEIVERS.path(reference) if reference else "" for reference in (tls.certificate, tls.key, tls.authorities)
+    )  # fmt: skip
+    return Security("", certificate, key, authorities)

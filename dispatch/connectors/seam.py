@@ -8,7 +8,7 @@ timeouts: whoever takes an operation over counts on that.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from dispatch.classification import Reading
 from dispatch.contracts import Action, Contract
 from dispatch.requests import Place
 from dispatch.sights import Sight
-from dispatch.wire import Barrier, Exchange, Request
+from dispatch.wire import PUBLIC, Barrier, Exchange, Request, Security
 from workflows.authoring import OperationDraft
 
 
@@ -26,6 +26,13 @@ class Credentials:
     """What authenticates requests: read from where a row or a contract says, at the moment of use, and never kept."""
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
+    signing_key: str = field(default="", repr=False)
+    client_secret: str = field(default="", repr=False)
+    security: Security = PUBLIC
+
+    def at(self, who: str) -> Credentials:
+        """The same, its addresses checked for this "organisation/receiver"."""
+        return replace(self, security=replace(self.security, who=who))
 
 
 @dataclass(frozen=True, slots=True)

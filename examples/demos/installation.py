@@ -175,6 +175,10 @@ class Installation:
         return str(verified.bad or "")
 
 
+HERE = "*=127.0.0.1"
+"""The simulators are on this machine, which nothing but a demo's installation may send to."""
+
+
 @contextmanager
 def installation(
     teller: Teller, *, workers: int, slots: int, keep: bool, environment: dict[str, str] | None = None
@@ -197,7 +201,7 @@ def installation(
             "COUNTERFOIL_BUREAU_URL": bureau.base_url,
             "COUNTERFOIL_INDEX_URL": index.base_url,
         }
-        stack.enter_context(with_settings(addresses))
+        stack.enter_context(with_settings({**addresses, "COUNTERFOIL_INTERNAL_RECEIVERS": [HERE]}))
         teller.step(
             f"ERP listens on {erp.base_url}, model provider on {provider.base_url},"
             f" company bureau on {bureau.base_url}, document index on {index.base_url}"
@@ -206,6 +210,7 @@ def installation(
         cluster = Cluster(
             environment={
                 **addresses,
+                "COUNTERFOIL_INTERNAL_RECEIVERS": HERE,
                 "DATABASE_URL": url,
                 "COUNTERFOIL_WORKERS": str(workers),
                 "COUNTERFOIL_SLOTS": str(slots),

@@ -16,6 +16,7 @@ from access.addresses import AddressRefused, check_url
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
+from access.whereabouts import who_is
 from outbox import events
 from outbox.locks import lock_endpoint
 from outbox.models import Endpoint
@@ -61,9 +62,9 @@ def add_endpoint(
     """
     if not _NAME.fullmatch(name):
         raise BadEndpoint("An endpoint is named in lower case letters, digits and hyphens.")
-    _check(url, secret_reference, chosen)
     with _refused_by_the_database(name, secret_reference), acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
+        _check(url, secret_reference, chosen, who_is(tenant_id, f"endpoint/{name}"))
         endpoint = Endpoint.objects.create(
             tenant_id=tenant_id, name=name, url=url, secret_reference=secret_reference,
             events=sorted(set(chosen)), created_at=now,
@@ -88,12 +89,12 @@ def change_endpoint(
     What waits goes to the new address. Admins only; a repeat changes nothing. Locks the endpoint. Raises NotPermitted,
     BadEndpoint, NoSuchEndpoint.
     """
-    _check(url, secret_reference, chosen)
     if not timedelta(0) <= grace <= LONGEST_GRACE:
         raise BadEndpoint(f"The secret before can sign for at most {LONGEST_GRACE.days} days more.")
     with _refused_by_the_database("", secret_reference), acting(tenant_id):
         endpoint = lock_endpoint(endpoint_id)
         actor = authority.require(person_id, Role.ADMIN)
+        _check(url, secret_reference, chosen, who_is(tenant_id, f"endpoint/{endpoint.name}"))
         before = _as_it_is(endpoint)
         if endpoint.secret_reference != secret_reference:
             endpoint.previous_reference = endpoint.secret_reference if grace else ""
@@ -182,9 +183,9 @@ def _refused_by_the_database(name: str, secret_reference: str) -> Iterator[None]
         raise
 
 
-def _check(url: str, secret_reference: str, chosen: Collection[str]) -> None:
+def _check(url: str, secret_reference: str, chosen: Collection[str], who: str) -> None:
     try:
-        parts = check_url(url)
+        parts = check_url(url, who)
     except AddressRefused as refused:
         raise BadEndpoint(str(refused)) from refused
     if parts.fragment or len(url) > 2000:

@@ -18,6 +18,7 @@ from access.models import Person, Tenant
 from access.outages import may_pass
 from access.secrets import SecretMissing
 from access.tenancy import reading
+from access.whereabouts import who_is
 from outbox.dispatcher import mail, webhook
 from outbox.dispatcher.claiming import Claim
 from outbox.dispatcher.outcomes import Later, Never, Outcome
@@ -62,7 +63,8 @@ def _prepare(claim: Claim, now: datetime) -> Send:
         never = Never(f"The endpoint was disabled: {endpoint.disabled_reason}"[:500], quiet=True)
         return lambda: never
     try:
-        what = webhook.Post(endpoint.url, message.webhook_id, message.payload, secrets_of(endpoint, now))
+        secrets, who = secrets_of(endpoint, now), who_is(endpoint.tenant_id, f"endpoint/{endpoint.name}")
+        what = webhook.Post(endpoint.url, message.webhook_id, message.payload, secrets, who)
     except SecretMissing as missing:
         later = Later(f"It cannot be signed: {missing}")
         return lambda: later

@@ -33,16 +33,18 @@ class Post:
     webhook_id: str
     payload: str
     secrets: Sequence[str]
+    who: str = ""
+    """As COUNTERFOIL_INTERNAL_RECEIVERS names it."""
 
 
 def post(what: Post, now: datetime) -> Outcome:
     """Send it once. Raises nothing that a network or an endpoint can do. The caller is outside any transaction."""
     began = time.monotonic()
     try:
-        check_url(what.url)
+        check_url(what.url, what.who)
         with (
             httpx.Client(
-                transport=Transport(ends_by(Deadline(SECONDS))),
+                transport=Transport(ends_by(Deadline(SECONDS)), what.who),
                 timeout=_TIMEOUT,
                 follow_redirects=False,
                 trust_env=False,

@@ -199,9 +199,9 @@ def test_what_fails_before_a_connection_is_never_marked(
 
 def test_an_inner_address_is_sent_to_once_the_installation_allows_it(settings: Any) -> None:
     with FaultServer(OK) as server:
-        settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["10.0.0.0/8"]
+        settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["*=10.0.0.0/8"]
         assert read(server.url)[1].outcome is O.OUR_FAULT
-        settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["127.0.0.0/8"]
+        settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["*=127.0.0.0/8"]
         assert read(server.url)[1].outcome is O.APPLIED
         assert len(server.received) == 1
 

@@ -17,6 +17,7 @@ CALLERS = {
     # The bytes go out here and nowhere else.
     "dispatch.wire.exchange": {
         "dispatch.connectors.http",  # a send that `send_through` was asked for; a GET, which changes nothing
+        "dispatch.tokens",  # asks an issuer for a token, which changes nothing at the receiver
     },
     "dispatch.connectors.calling.send_through": {
         "dispatch.sending",  # after `open_submission` or `open_locked` has looked at everything again

@@ -190,10 +190,38 @@ def test_a_network_that_translates_reaches_what_is_outside(settings: Any) -> Non
     assert check_url("http://[2001:4860:4860::8888]/").hostname == "2001:4860:4860::8888"
 
 
-def test_internal_receivers_are_allowed_by_host_or_network(settings: Any) -> None:
+def test_an_address_inside_is_allowed_to_one_receiver_by_host_or_network_and_to_no_other(
+    settings: Any,
+) -> None:
     from access.addresses import AddressRefused, check_url, resolve
 
-    settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["10.20.0.0/16"]
-    assert resolve("10.20.3.4", 80) == "10.20.3.4"
-    with pytest.raises(AddressRefused):
-        check_url("http://127.0.0.1/")
+    settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["acme/ledger=10.20.0.0/16", "acme/erp=127.0.0.1"]
+    assert resolve("10.20.3.4", 80, "acme/ledger") == "10.20.3.4"
+    assert check_url("http://127.0.0.1/", "acme/erp").hostname == "127.0.0.1"
+    for url, who in (
+        ("http://127.0.0.1/", "acme/ledger"),
+        ("http://127.0.0.1/", "other/erp"),
+        ("http://127.0.0.1/", ""),
+        ("http://10.20.3.4/", "acme/erp"),
+        ("http://169.254.169.254/", "acme/erp"),
+    ):
+        with pytest.raises(AddressRefused, match="points inside"):
+            check_url(url, who)
+
+
+def test_an_entry_that_does_not_say_for_whom_it_is_lets_no_process_start(settings: Any) -> None:
+    from access.checks import internal_receivers
+
+    settings.COUNTERFOIL_INTERNAL_RECEIVERS = [
+        "*=localhost",
+        "acme/a b=10.0.0.0/8",
+        "acme/endpoint/hook=10.1.1.1",
+    ]
+    assert internal_receivers() == []
+    settings.COUNTERFOIL_INTERNAL_RECEIVERS = ["127.0.0.1", "acme=10.0.0.1", "*=10.0.0.0/99", "*=no host"]
+    assert [str(e.msg).split(": ", 1)[1] for e in internal_receivers()] == [
+        "'127.0.0.1' has to say for whom: organisation/receiver=127.0.0.1, or *=127.0.0.1.",
+        "'acme=10.0.0.1' has to say for whom: organisation/receiver=acme, or *=acme.",
+        "'*=10.0.0.0/99' names no network: 10.0.0.0/99.",
+        "'*=no host' names neither a host nor a network: no host.",
+    ]

@@ -27,7 +27,7 @@ from examples.demos.fault_table.faults import Fault
 from examples.demos.fault_table.gate import Gate
 from examples.demos.fault_table.kinds import Kind
 from examples.demos.fault_table.rows import Row, row_of
-from examples.demos.installation import NotSeen, own_database, with_settings
+from examples.demos.installation import HERE, NotSeen, own_database, with_settings
 from examples.demos.telling import Teller
 from examples.demos.workers import Cluster, live_workers
 from examples.simulators.client import ErpControl, start_erp
@@ -214,11 +214,16 @@ def stand_on(url: str, folder: Path, teller: Teller) -> Iterator[Stand]:
             stack.callback(gate.close)
         gates[0].open()
         stack.callback(_forget_workflows)
-        stack.enter_context(with_settings({"COUNTERFOIL_WORKFLOWS": [workflow.__name__]}))
+        stack.enter_context(
+            with_settings(
+                {"COUNTERFOIL_WORKFLOWS": [workflow.__name__], "COUNTERFOIL_INTERNAL_RECEIVERS": [HERE]}
+            )
+        )
         _forget_workflows()
         environment = {
             "DATABASE_URL": url,
             "COUNTERFOIL_WORKFLOWS": workflow.__name__,
+            "COUNTERFOIL_INTERNAL_RECEIVERS": HERE,
             "COUNTERFOIL_WORKERS": str(WORKERS),
             "COUNTERFOIL_SLOTS": str(SLOTS),
             "COUNTERFOIL_LEASE_SECONDS": str(LEASE_SECONDS),

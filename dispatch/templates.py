@@ -1,0 +1,89 @@
+"""Templates of a contract: which value of a draft goes where. Pure, and nothing in them changes from one render to the next.
+
+"/accounts/{account}/records/{record}"      in addresses each value is one segment
+"{body.amount.value}"                       one place alone keeps the value as it is: a number stays a number
+"Order {record} of {body.customer}"         within text it becomes text
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from approvals.rendering import CannotRender
+from dispatch.units import as_minor
+from workflows.authoring import OperationDraft
+
+NAMES = (
+    "record",
+    "record_version",
+    "operation_key",
+    "account",
+    "title",
+    "amount",
+    "amount_minor",
+    "currency",
+)
+_PLACE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)*)\}")
+
+
+def places(template: str) -> list[str]:
+    """The names that a template's places have."""
+    return _PLACE.findall(template)
+
+
+def unknown_places(template: str) -> Iterator[str]:
+    """What a contract says wrongly: a place of a name that no draft has."""
+    for name in places(template):
+        if name not in NAMES and not name.startswith("body."):
+            known = ", ".join(f"{{{n}}}" for n in NAMES)
+            yield f"{{{name}}} is no value of an operation; there are {known} and {{body.…}}"
+
+
+def values_of(draft: OperationDraft, account: str, key: str) -> dict[str, Any]:
+    """Every value that a place can have; `body` is the draft's own. None where the draft names none."""
+    return {
+        "record": draft.record,
+        "record_version": draft.record_version or None,
+        "operation_key": key,
+        "account": account or None,
+        "title": draft.title,
+        "amount": draft.amount,
+        "amount_minor": as_minor(draft.amount, draft.currency)
+        if draft.amount is not None and draft.currency
+        else None,
+        "currency": draft.currency,
+        "body": draft.body,
+    }
+
+
+def as_text(template: str, values: Mapping[str, Any]) -> str:
+    """A template as text. Raises CannotRender where a value is missing or has no text of its own."""
+    return _PLACE.sub(lambda m: _text(m.group(1), _value(m.group(1), values)), template)
+
+
+def as_value(template: str, values: Mapping[str, Any]) -> Any:
+    """The value of a template: that of its one place as it is, or its text. Raises CannotRender."""
+    alone = _PLACE.fullmatch(template)
+    return _value(alone.group(1), values) if alone is not None else as_text(template, values)
+
+
+def _value(name: str, values: Mapping[str, Any]) -> Any:
+    found: Any = values
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    if found is None:
+        raise CannotRender(f"The contract sends {{{name}}}, and the draft names none.")
+    return found
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise CannotRender(f"The contract puts {{{name}}} into a text, and it is neither a text nor a number.")
