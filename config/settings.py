@@ -196,6 +196,7 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
 """The form of the largest policy has some 1,600."""
 
 COUNTERFOIL_LARGEST_FILE = int(os.environ.get("COUNTERFOIL_LARGEST_FILE", "20000000"))
+COUNTERFOIL_LARGEST_STATEMENT = int(os.environ.get("COUNTERFOIL_LARGEST_STATEMENT", "300000000"))
 FILE_UPLOAD_HANDLERS = [
     "web.uploads.WithinLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",

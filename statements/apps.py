@@ -6,6 +6,8 @@ class StatementsConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects
-        from statements import database
+        from statements import database, working
+        from workflows import errands
 
         database_objects.register("statements", database.statements)
+        errands.register(working.ERRAND)

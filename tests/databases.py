@@ -110,14 +110,15 @@ def _prepare_emptying(url: str) -> None:
     TRUNCATE takes a second, and a DELETE is planned anew each time: a function keeps its plans, and most tables are empty.
     """
     with psycopg.connect(url, autocommit=True) as owner:
-        (source,) = owner.execute(
-            "SELECT pg_get_functiondef('counterfoil_refuse_change'::regproc)"
-        ).fetchone() or ("",)
         emptying = (
             "BEGIN IF TG_OP = 'DELETE' AND current_setting('counterfoil_tests.emptying', true) = 'on'"
             " AND current_user = session_user THEN RETURN OLD; END IF;"
         )
-        owner.execute(source.replace("BEGIN", emptying, 1))
+        for function in ("counterfoil_refuse_change", "statements_only_while_open"):
+            (source,) = owner.execute("SELECT pg_get_functiondef(%s::regproc)", [function]).fetchone() or (
+                "",
+            )
+            owner.execute(source.replace("BEGIN", emptying, 1))
         deletes = "".join(
             f"IF EXISTS (SELECT FROM {t}) THEN DELETE FROM {t}; END IF;" for t in _referring_first(owner)
         )

@@ -1,0 +1,120 @@
+"""Writing what a batch of rows came to, set by set, and finding which of its lines are known. In the caller's transaction.
+
+A line that comes again under another statement of its account is not written twice: the n-th of equal lines in a file is
+the n-th of equal lines that are kept. So two equal rows of one file are two lines, and the next file that has both brings
+neither. Row level security does not let COPY in, so rows go in as arrays.
+"""
+
+# ruff: noqa: S608 - the statements are made of names from this code, never of input
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connection
+
+from statements.lines import Line, Problem, printable
+from statements.models import Statement
+
+_LINE = {
+    "row_number": "int", "booked_on": "date", "value_on": "date", "amount": "bigint", "currency": "text",
+    "direction": "text", "receivers_id": "text", "reference": "text", "text": "text", "counterparty": "text",
+    "counterparty_account": "text", "fingerprint": "bytea", "occurrence": "int", "raw": "text",
+}  # fmt: skip
+_ERROR = {"row_number": "int", '"column"': "text", "was_read": "text", "problem": "text"}
+_REPEAT = {"row_number": "int", "earlier_id": "bigint"}
+
+_KEPT = """
+SELECT fingerprint, occurrence, id, statement_id = %s FROM statements_statementline
+WHERE receiver_id = %s AND account = %s AND fingerprint = ANY(%s)
+"""
+_REPEATED = """
+SELECT l.fingerprint, count(*) FROM statements_repeatedrow r JOIN statements_statementline l ON l.id = r.earlier_id
+WHERE r.statement_id = %s AND r.verdict = 'equal' AND l.fingerprint = ANY(%s) GROUP BY 1
+"""
+
+
+@dataclass
+class Batch:
+    """What some rows of a file came to. `lines` with the number and the text of their rows."""
+
+    lines: list[tuple[int, Line, str]] = field(default_factory=list)
+    problems: list[tuple[int, Problem]] = field(default_factory=list)
+    wrong_rows: int = 0
+    left_out: int = 0
+    rows: int = 0
+    end: int = 0
+
+
+def write(statement: Statement, batch: Batch) -> tuple[int, int]:
+    """Write a batch of the locked statement; how many lines are new, and how many are known."""
+    new, known = _told_apart(statement, batch)
+    ours = {"tenant_id": statement.tenant_id, "statement_id": statement.pk}
+    _insert(
+        "statementline",
+        {**ours, "receiver_id": statement.receiver_id, "account": statement.account},
+        _LINE,
+        new,
+    )
+    _insert("repeatedrow", {**ours, "verdict": "equal"}, _REPEAT, known)
+    problems = [(number, p.column[:200], p.was_read[:500], p.sentence[:500]) for number, p in batch.problems]
+    _insert("rowerror", ours, _ERROR, problems)
+    return len(new), len(known)
+
+
+def _told_apart(statement: Statement, batch: Batch) -> tuple[list[tuple[Any, ...]], list[tuple[int, int]]]:
+    marks = [line.fingerprint() for _, line, _ in batch.lines]
+    applied, seen = _kept(statement, list(set(marks)))
+    new: list[tuple[Any, ...]] = []
+    known: list[tuple[int, int]] = []
+    for mark, (number, line, raw) in zip(marks, batch.lines, strict=True):
+        seen[mark] += 1
+        earlier = applied.get((mark, seen[mark]))
+        if earlier is not None:
+            known.append((number, earlier))
+        else:
+            new.append((number, *line, mark, seen[mark], raw))
+    return new, known
+
+
+def _kept(
+    statement: Statement, marks: list[bytes]
+) -> tuple[dict[tuple[bytes, int], int], defaultdict[bytes, int]]:
+    """Applied lines with these fingerprints, by occurrence; and how many rows of this file have had each."""
+    applied: dict[tuple[bytes, int], int] = {}
+    seen: defaultdict[bytes, int] = defaultdict(int)
+    with connection.cursor() as cursor:
+        cursor.execute(_KEPT, [statement.pk, statement.receiver_id, statement.account, marks])
+        for mark, occurrence, line_id, ours in cursor.fetchall():
+            if ours:
+                seen[bytes(mark)] += 1
+            else:
+                applied[bytes(mark), occurrence] = line_id
+        if applied:
+            cursor.execute(_REPEATED, [statement.pk, marks])
+            for mark, count in cursor.fetchall():
+                seen[bytes(mark)] += count
+    return applied, seen
+
+
+def _insert(
+    table: str, same: dict[str, Any], columns: dict[str, str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Insert rows as one array a column; `same` is what all of them have."""
+    if not rows:
+        return
+    names = ", ".join([*same, *columns])
+    arrays = ", ".join(f"%s::{kind}[]" for kind in columns.values())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO statements_{table} ({names})"
+            f" SELECT {', '.join(['%s'] * len(same))}, u.* FROM unnest({arrays}) AS u",
+            [*same.values(), *(list(column) for column in zip(*rows, strict=True))],
+        )
+
+
+def raw_of(text: str) -> str:
+    """A row's text as the database can hold it."""
+    return printable(text, 2000) if "\0" in text else text
