@@ -11,6 +11,7 @@ urlpatterns = [
     path("t/<slug:slug>/approvals/", include("approvals.urls")),
     path("t/<slug:slug>/", include("approvals.governing.urls")),
     path("t/<slug:slug>/cases/", include("reconciliation.urls")),
+    path("t/<slug:slug>/statements/", include("statements.urls")),
     path("t/<slug:slug>/notifications/", include("outbox.urls")),
     path("", include("console.urls")),
 ]

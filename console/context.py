@@ -17,6 +17,7 @@ from console.views.costs import MAY_SEE
 from outbox.views import READERS
 from reconciliation.restored import left_by
 from reconciliation.situation import SECONDERS
+from statements.views import READERS as STATEMENT_READERS
 from web.navigation import Room
 
 
@@ -76,6 +77,8 @@ def _more(request: HttpRequest, slug: str) -> list[Room]:
     ]
     if not roles.isdisjoint(MAY_SEE):
         rooms.append(Room("Cost", link("costs", slug), "c"))
+    if not roles.isdisjoint(STATEMENT_READERS):
+        rooms.append(Room("Statements", link("statements", slug), "t"))
     if not roles.isdisjoint(READERS):
         rooms.append(Room("Notifications", link("notifications", slug), "n"))
     if not roles.isdisjoint(MAY_SEE_HEALTH):

@@ -13,6 +13,7 @@ from statements.lines import LONGEST_TEXT, Line, Problem, Unreadable, printable
 from statements.numbers import MINUS, decimals, minor_units
 from statements.table import Row
 from statements.terms import IDS, LABELS, Column, Terms, same_name
+from web.spreadsheets import as_it_was
 
 HEADER_WITHIN = 100
 """The header stands in the first hundred rows."""
@@ -232,7 +233,7 @@ class _Cells:
 def _text(text: str) -> str:
     if len(text) > LONGEST_TEXT:
         raise Unreadable(TOO_LONG)
-    return " ".join(text.split())
+    return " ".join((as_it_was(text) if text.startswith("'") else text).split())
 
 
 def _id(text: str) -> str:

@@ -85,8 +85,8 @@ class Terms(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for sentence in _faults(self):
-            raise ValueError(sentence)
+        if faults := _faults(self):
+            raise ValueError(" ".join(faults))
         return self
 
 

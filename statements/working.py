@@ -24,7 +24,7 @@ from statements.terms import Terms
 from statements.writing import Batch
 from workflows.errands import Errand
 
-HELD_SECONDS = 30
+HELD_SECONDS = 15
 BATCH_BYTES = 1_000_000
 BATCH_ROWS = 10_000
 SWEPT_AT_ONCE = 20_000
@@ -169,7 +169,9 @@ def _finish(seen: Statement) -> bool:
                         "last": statement.last_booked_on,
                     },
                 )
-        Statement.objects.filter(pk=seen.pk).update(state=StatementState.READ, read_at=timezone.now())
+        Statement.objects.filter(pk=seen.pk).update(
+            state=StatementState.READ, read_at=timezone.now(), worked_until=None
+        )
         evidence = {
             "statement": statement.pk,
             "reading": statement.reading,
@@ -192,8 +194,8 @@ def _sweep(seen: Statement) -> bool:
                 cursor.execute(statement_sql, [statement.pk, SWEPT_AT_ONCE])
                 if cursor.rowcount:
                     return True
-        Statement.objects.filter(pk=seen.pk).update(swept_at=timezone.now())
-    return seen.state == StatementState.READING
+        Statement.objects.filter(pk=seen.pk).update(swept_at=timezone.now(), worked_until=None)
+    return statement.state == StatementState.READING
 
 
 def _same(statement: Statement, seen: Statement) -> bool:

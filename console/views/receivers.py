@@ -18,6 +18,7 @@ from dispatch import queries
 from dispatch.actions.receivers import pause_receiver, resume_receiver
 from dispatch.locks import NoSuchReceiver
 from dispatch.models import Receiver
+from statements.views import READERS as STATEMENT_READERS
 from web.htmx import render_fragment
 
 
@@ -28,6 +29,7 @@ def receivers(request: TenantRequest, slug: str) -> HttpResponseBase:
     context = {
         "receivers": queries.receivers(),
         "may_pause": Role.ADMIN in request.roles,
+        "may_read_statements": not request.roles.isdisjoint(STATEMENT_READERS),
         "may_read_events": not request.roles.isdisjoint(READERS),
     }
     return render(request, "console/receivers.html", context)

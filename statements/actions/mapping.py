@@ -136,6 +136,7 @@ def _begin(statement: Statement, mapping: Mapping | None, actor: Actor) -> Begun
         amount_out=0,
         read_by_id=actor.person_id,
         read_at=None,
+        worked_until=None,
         **({"swept_at": None} if again else {}),
     )
     version = mapping.version if mapping else 0

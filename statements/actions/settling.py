@@ -88,6 +88,7 @@ def discard_statement(*, tenant_id: int, statement_id: int, person_id: int, now:
             state=StatementState.DISCARDED,
             discarded_by_id=person_id,
             discarded_at=now,
+            worked_until=None,
             swept_at=now if statement.reading == 0 else None,
         )
         record(

@@ -59,6 +59,16 @@ CASES = [
     "F16",
     "F18",
     "G10",
+    "J1",
+    "J2",
+    "J3",
+    "J7",
+    "J8",
+    "J10",
+    "J11",
+    "J13",
+    "J15",
+    "J17",
     "Q2",
 ]
 RULES_MD = (ROOT / "tests" / "rules.md").read_text("utf-8")

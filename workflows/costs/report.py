@@ -7,18 +7,17 @@ import io
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
+from web.spreadsheets import harmless
 from workflows import pricing
 from workflows.costs.spent import Line, Spent
 from workflows.kinds import Fate
-
-_LEADS_TO_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_lines(lines: Sequence[Line], by: Sequence[str]) -> Iterator[str]:
     """A line for each key and fate, exact, after a head. Cells that a spreadsheet would run as a formula are quoted."""
     yield _csv([*by, "fate", "cost", "currency", "calls_of_unknown_cost", "tokens_in", "tokens_out"])
     for line in lines:
-        key = [_harmless(str(part)) for part in line.key]
+        key = [harmless(str(part)) for part in line.key]
         for fate in Fate:
             spent: Spent = getattr(line, fate.value)
             if spent:
@@ -57,10 +56,6 @@ def _told(spent: Spent) -> str:
     if spent.cost:
         return plain(spent.cost)
     return "unknown" if spent.unpriced else "-"
-
-
-def _harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_LEADS_TO_A_FORMULA) else cell
 
 
 def _csv(cells: Sequence[object]) -> str:
