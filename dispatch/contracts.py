@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from approvals.rendering import LEFT_OUT
 from dispatch.authentication import HeaderName, OAuth, Signing, Tls, is_header
-from dispatch.callback_terms import Callbacks
+from dispatch.callback_terms import Callbacks, Progress
 from dispatch.paths import at_path
 from dispatch.templates import unknown_places
 
@@ -163,6 +163,8 @@ class Lookup(_Frozen):
 
     schedule: tuple[Seconds, ...] = (1, 2, 5, 15, 60)
     count_path: str = ""
+    progress: Progress | None = None
+    """Where what is found says how far it is, for a receiver that accepts first; without it what is found is done."""
 
     @property
     def by_key(self) -> bool:

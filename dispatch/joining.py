@@ -35,11 +35,11 @@ def joined(outcomes: Iterable[str]) -> OperationState:
 
 
 def joined_with_told(state: OperationState, told: Collection[str], *, one_effect: bool) -> OperationState:
-    """The join, and what the receiver told by itself while the last send was open. Whichever came first, it is the same.
+    """The join, and what the receiver told by a callback or a look-up while the last send was open. Whichever came first, it is the same.
 
     `one_effect`: every send was one request to the receiver, so that "it failed" speaks of all of them.
     """
-    if "differs" in told or {"applied", "failed"} <= set(told):
+    if "differs" in told or "duplicate" in told or {"applied", "failed"} <= set(told):
         return S.CONFLICTED
     if "applied" in told:
         return S.CONFLICTED if state is S.CONFLICTED else S.CONFIRMED

@@ -19,6 +19,7 @@ from dispatch.deriving import derive_job
 from dispatch.frozen import sending_of
 from dispatch.models import Operation, Submission
 from dispatch.moving import move, observe, plan
+from dispatch.refusing import take_as_failed
 from dispatch.secrets import SecretMissing
 from dispatch.sights import Found, Sight
 from dispatch.states import NextStep, OperationState
@@ -77,6 +78,8 @@ def _keep(
         actor=actor, now=asked_at, detail=sight.detail, receipt_id=sight.receipt_id,
     )  # fmt: skip
     plan(operation, NextStep(operation.next_step), operation.next_step_at, lookups=operation.lookups + 1)
+    if Submission.objects.filter(operation=operation, closed_at__isnull=True).exists():
+        return LookedUp(sight, proves, operation.state)  # whoever closes that send joins what was seen here
     if sight.found is Found.APPLIED and proves:
         proofs.take_as_applied(
             job=job, operation=operation, receipt_id=sight.receipt_id, actor=actor, now=now
@@ -85,7 +88,7 @@ def _keep(
         _differs(job, operation, sight, actor, now)
     elif sight.found is Found.ABSENT and proves and operation.state in (S.UNKNOWN, S.SUBMITTED):
         _absent(job, operation, contract, actor, now)
-    else:
+    elif sight.found is not Found.FAILED or not proves or not _failed(job, operation, sight, actor, now):
         plan_again(job, operation, actor, now)
     return LookedUp(sight, proves, operation.state)
 
@@ -113,7 +116,7 @@ def plan_again(job: Job, operation: Operation, actor: Actor, now: datetime) -> N
 
 def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: datetime) -> bool:
     assert contract.lookup is not None
-    if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE):
+    if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE, Found.FAILED):
         return contract.lookup.by_key or contract.lookup.authoritative
     if sight.found is not Found.ABSENT:
         return False
@@ -122,7 +125,13 @@ def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: da
         return False
     last = outcomes.quiet_from(operation, submissions)
     counts_from = contract.absence_counts_from(last) if last is not None else None
-    return counts_from is not None and asked_at >= counts_from
+    # What was accepted may be done until the time for its confirmation is over.
+    until = outcomes.confirm_by(outcomes.counting(operation), contract)
+    return counts_from is not None and asked_at >= max(counts_from, until or counts_from)
+
+
+def _failed(job: Job, operation: Operation, sight: Sight, actor: Actor, now: datetime) -> bool:
+    return take_as_failed(job=job, operation=operation, why=sight.summary, actor=actor, now=now)
 
 
 def _differs(job: Job, operation: Operation, sight: Sight, actor: Actor, now: datetime) -> None:

@@ -111,7 +111,7 @@ def settle(
         _await_confirmation(operation, submissions, marks, now)
     else:
         receipt = _receipt(submissions, told)
-        note = f"its callback said: {told[-1][0]}" if told else reading.fault[:500] if reading else ""
+        note = f"it told meanwhile: {told[-1][0]}" if told else reading.fault[:500] if reading else ""
         ended = {"receipt_id": receipt, "fate_note": note}
         move(operation, state, now, next_step="", next_step_at=None, **ended, **marks)
     _tell(job, operation, reading, actor)
@@ -141,7 +141,7 @@ def _unknown_to_us(operation: Operation) -> list[str]:
 
 
 def _told_meanwhile(operation: Operation, submissions: Sequence[Submission]) -> list[tuple[str, str]]:
-    """What callbacks have proven since the last send was opened, each finding with its receipt."""
+    """What callbacks and look-ups have proven since the last send was opened, each finding with its receipt."""
     return [(f, r) for f, r in _TOLD.all(operation.pk, submissions[-1].opened_at)] if submissions else []
 
 
@@ -195,12 +195,27 @@ def decide(
         in_progress=recovery.in_a_row([s.outcome for s in submissions], Outcome.IN_PROGRESS),
         futile=recovery.in_a_row([s.outcome for s in submissions], *DEFINITELY_NOTHING),
         safe_until=operation.resubmit_safe_until,
+        confirm_by=confirm_by(submissions, contract),
         slow=last is not None and ("in time" in last.fault or last.status == 504),
         no_more_sends=_no_more_sends(job, operation, submissions),
         stored_error=bool(submissions) and submissions[-1].status == 500,
         retry_after=reading.retry_after if reading else None,
     )
     return recovery.decide(facts, contract)
+
+
+def confirm_by(submissions: Sequence[Submission], contract: Contract) -> datetime | None:
+    """Until when what the receiver has accepted may still be confirmed; None where it accepted nothing so."""
+    accepted = [s.closed_at for s in submissions if s.outcome == Outcome.PENDING and s.closed_at is not None]
+    if not accepted or contract.confirmation != "later":
+        return None
+    return accepted[-1] + timedelta(seconds=contract.confirmation_within)
+
+
+def is_overdue(operation: Operation) -> bool:
+    """Whether all that is known of an unknown operation is that the receiver has accepted it, and never confirmed."""
+    outcomes = [s.outcome for s in counting(operation)]
+    return joined([*outcomes, *_unknown_to_us(operation)]) is S.SUBMITTED
 
 
 def _prepare_again(
@@ -351,6 +366,6 @@ _PROOF = Values(
 )
 _TOLD = Values(
     lambda operation, since: Observation.objects.filter(
-        operation=operation, kind="callback", proves=True, seen_at__gte=since
+        operation=operation, kind__in=("callback", "lookup"), proves=True, seen_at__gte=since
     ).values_list("finding", "receipt_id")
 )

@@ -112,6 +112,7 @@ NEITHER = Preset(
     reviewed_on="2026-11-29",
 )
 
+_PROGRESS = Progress(path="status", applied=("done",), failed=("rejected",), pending=("processing",))
 LATER = Preset(
     name="later",
     contract=Contract(
@@ -123,11 +124,15 @@ LATER = Preset(
         retention="permanent",
         mismatch_signals=(Signal(status=422, path="code", equals="key_reused"),),
         replay_header="Idempotent-Replayed",
+        lookup=Lookup(
+            path="/later/operations/{operation_key}",
+            absent=_NO_OPERATION,
+            authoritative=True,
+            progress=_PROGRESS,
+        ),
         callbacks=Callbacks(
             secrets=("env:COUNTERFOIL_RECEIVER_ERP_CALLBACKS",),
-            progress=Progress(
-                path="status", applied=("done",), failed=("rejected",), pending=("processing",)
-            ),
+            progress=_PROGRESS,
             key_path="operation_key",
             receipt_path="id",
             record_path="record",

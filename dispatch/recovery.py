@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dispatch.contracts import Contract
+from dispatch.contracts import Contract, Lookup
 from dispatch.states import NextStep
 
 IN_PROGRESS_LIMIT = FUTILE_LIMIT = 8
 """How often in a row "still working on it", or a send that did not leave, is followed by another try."""
+
+LONGEST_POLL = 3600.0
+"""Seconds between two look-ups at what a receiver has accepted, unless its own schedule waits longer."""
 
 A_MOMENT = timedelta(seconds=1)
 
@@ -34,6 +37,9 @@ class Facts:
     in_progress: int = 0
     futile: int = 0
     safe_until: datetime | None = None
+    confirm_by: datetime | None = None
+    """Until when a receiver that has accepted it may still confirm it; None where nothing was accepted so."""
+
     slow: bool = False
     no_more_sends: bool = False
     stored_error: bool = False
@@ -54,6 +60,8 @@ class Step:
 def decide(facts: Facts, contract: Contract) -> Step:
     """The one next step. NONE means that no safe automatic step is left."""
     lookup = contract.lookup
+    if lookup is not None and facts.confirm_by is not None:
+        return _poll(facts, facts.confirm_by, lookup)
     if lookup is not None and facts.lookups == 0:
         return Step(NextStep.LOOK_UP, _at(facts, lookup.wait(0)), "asks the receiver first")
     if (at := _resubmission(facts, contract)) is not None:
@@ -64,6 +72,20 @@ def decide(facts: Facts, contract: Contract) -> Step:
     if counts_from is not None and (facts.last_lookup_at is None or facts.last_lookup_at < counts_from):
         return Step(NextStep.LOOK_UP, max(facts.now, counts_from), "from then on, finding nothing proves it")
     return Step(NextStep.NONE, why=_why_none(facts, contract))
+
+
+def _poll(facts: Facts, until: datetime, lookup: Lookup) -> Step:
+    """What was accepted is asked about on the schedule, then at growing intervals, and once more when the time is up."""
+    last = facts.last_lookup_at
+    if last is not None and last >= until:
+        return Step(NextStep.NONE, why="it was accepted, but never confirmed")
+    more = facts.lookups - len(lookup.schedule)
+    if more < 0 or last is None:
+        at = facts.since + timedelta(seconds=lookup.wait(min(facts.lookups, len(lookup.schedule) - 1)))
+    else:
+        wait = max(lookup.schedule[-1], 1.0)
+        at = last + timedelta(seconds=min(wait * 2.0 ** min(more, 30), max(wait, LONGEST_POLL)))
+    return Step(NextStep.LOOK_UP, max(facts.now, min(at, until)), "asks the receiver whether it is done")
 
 
 def _at(facts: Facts, seconds: float) -> datetime:

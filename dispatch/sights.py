@@ -6,9 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from dispatch.callback_terms import Stage
 from dispatch.comparison import Unreadable, differences, read_json, receipt_of
 from dispatch.contracts import Action, Contract
-from dispatch.paths import at_path
+from dispatch.paths import at_path, word_at
 from dispatch.wire import Exchange
 
 
@@ -19,6 +20,8 @@ class Found(StrEnum):
     DIFFERS = "differs"  # there, but not as approved
     DUPLICATE = "duplicate"  # there more than once
     ABSENT = "absent"  # not there
+    FAILED = "failed"  # the receiver has it, and says that it was not done
+    PENDING = "pending"  # the receiver has it, and is not done yet
     UNCLEAR = "unclear"  # the answer says neither
 
 
@@ -48,6 +51,12 @@ def read_sight(
     if seen.status not in contract.lookup.found or not content or action is None:
         return Sight(Found.UNCLEAR, f"answered {seen.status}")
     receipt = receipt_of(action, content)
+    if contract.lookup.progress is not None:
+        stage = contract.lookup.progress.stage_of(content)
+        if stage is not Stage.APPLIED:
+            word = word_at(content, contract.lookup.progress.path)[:100]
+            said = f'it says "{word}"' if word else "it does not say how far it is"
+            return Sight(Found(stage.value), f"answered {seen.status}: {said}", receipt)
     count = at_path(content, contract.lookup.count_path) if contract.lookup.count_path else 1
     if isinstance(count, int) and count > 1:
         return Sight(Found.DUPLICATE, f"the receiver holds {count} effects under this key", receipt)

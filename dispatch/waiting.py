@@ -47,7 +47,10 @@ def _why(job: Job, o: Operation) -> str | None:
 def _timed(job: Job, o: Operation, name: str) -> str | None:
     at = f" at {clock(o.next_step_at, o.tenant_id)}" if o.next_step_at is not None else ""
     if o.next_step == NextStep.LOOK_UP:
-        lookup = Contract.model_validate(o.contract.terms).lookup
+        contract = Contract.model_validate(o.contract.terms)
+        lookup = contract.lookup
+        if o.state == S.SUBMITTED and contract.confirmation == "later":
+            return f"awaits the confirmation of {name}, and asks it{at}"
         total = max(len(lookup.schedule) if lookup else 1, o.lookups + 1)
         return f"asks {name}{at} ({o.lookups + 1} of {total} look-ups)"
     if o.next_step == NextStep.RESUBMIT:

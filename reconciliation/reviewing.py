@@ -14,6 +14,7 @@ from access.roles import Actor
 from access.statements import Select
 from dispatch.deriving import current
 from dispatch.models import Operation
+from dispatch.outcomes import is_overdue
 from dispatch.states import NextStep, OperationState
 from reconciliation import words
 from reconciliation.casework import (
@@ -31,7 +32,8 @@ from workflows.models import Job
 from workflows.states import JobState
 
 S = OperationState
-_DOUBTS = {S.UNKNOWN.value: CaseKind.UNKNOWN_OUTCOME, S.CONFLICTED.value: CaseKind.CONFLICTED}
+_DOUBTFUL = (S.UNKNOWN, S.CONFLICTED)
+_DOUBTS = (CaseKind.UNKNOWN_OUTCOME, CaseKind.CONFIRMATION_OVERDUE, CaseKind.CONFLICTED)
 _UNANSWERED: dict[str, tuple[str, ...]] = {
     CaseKind.UNKNOWN_OUTCOME.value: (S.UNKNOWN, S.SUBMITTED),
     CaseKind.CONFIRMATION_OVERDUE.value: (S.UNKNOWN, S.SUBMITTED),
@@ -94,17 +96,13 @@ def doubt_as_told(operation: Operation) -> str:
 
 
 def _open_doubts(job: Job, operations: list[Operation], actor: Actor, now: datetime) -> None:
-    doubts = [o for o in operations if o.state in _DOUBTS]
-    asked = set(
-        Case.objects.filter(job=job, kind__in=_DOUBTS.values(), resolved_at__isnull=True).values_list(
-            "kind", "operation"
-        )
-    )
+    doubts = [o for o in operations if o.state in _DOUBTFUL]
+    open_ones = Case.objects.filter(job=job, kind__in=_DOUBTS, resolved_at__isnull=True)
+    asked = {(kind == CaseKind.CONFLICTED, o) for kind, o in open_ones.values_list("kind", "operation")}
     for operation in doubts:
-        kind = _DOUBTS[operation.state]
-        if (kind.value, operation.pk) in asked:
+        if (operation.state == S.CONFLICTED, operation.pk) in asked:
             continue
-        title = words.unknown(operation) if kind is CaseKind.UNKNOWN_OUTCOME else words.conflicted(operation)
+        kind, title = _question_of(operation)
         question = Question(kind, title, doubt_as_told(operation), actor.name, operation=operation)
         open_case(job=job, question=question, actor=actor, now=now)
     applied = [o for o in operations if o.state == S.CONFIRMED]
@@ -112,6 +110,15 @@ def _open_doubts(job: Job, operations: list[Operation], actor: Actor, now: datet
     stopped = [o for o in operations if o.state not in (S.CONFIRMED, S.SUBMITTED) and o not in doubts]
     if applied and stopped and not doubts and not under_way:
         _open_partial(job, applied, stopped, len(operations), actor, now)
+
+
+def _question_of(operation: Operation) -> tuple[CaseKind, str]:
+    """Of an operation in doubt: the kind of its case, and its title."""
+    if operation.state == S.CONFLICTED:
+        return CaseKind.CONFLICTED, words.conflicted(operation)
+    if is_overdue(operation):
+        return CaseKind.CONFIRMATION_OVERDUE, words.overdue(operation)
+    return CaseKind.UNKNOWN_OUTCOME, words.unknown(operation)
 
 
 def _open_partial(

@@ -62,6 +62,10 @@ def unknown(operation: Operation) -> str:
     return _short(f"Did {operation.receiver.title} {doing(operation)}?")
 
 
+def overdue(operation: Operation) -> str:
+    return _short(f"{operation.receiver.title} has not confirmed in time: did it {doing(operation)}?")
+
+
 def conflicted(operation: Operation) -> str:
     return _short(
         f"{operation.receiver.title} answered something else than was approved: {operation.proposed.title}"

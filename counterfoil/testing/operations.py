@@ -113,6 +113,19 @@ class Operation:
         self.safe_until = self.contract.resubmit_safe_until(self.first_marked_at)
         self.resubmissions = sum(s.resubmission and s.outcome not in unused for s in marked)
 
+    @property
+    def is_one_effect(self) -> bool:
+        """Whether all sends were one request to the receiver: what it says of one it says of all."""
+        return self.contract.has_window or sum(s.marked for s in self.submissions) <= 1
+
+    @property
+    def confirm_by(self) -> datetime | None:
+        """Until when what the receiver has accepted may still be confirmed."""
+        accepted = [s.closed_at for s in self.counting() if s.outcome is Outcome.PENDING and s.closed_at]
+        if not accepted or self.contract.confirmation != "later":
+            return None
+        return accepted[-1] + timedelta(seconds=self.contract.confirmation_within)
+
     def decide(self, *, now: datetime, cancelled: bool, reading: Reading | None = None) -> recovery.Step:
         """The next automatic step while the outcome is unknown."""
         submissions = self.counting()
@@ -127,6 +140,7 @@ class Operation:
             in_progress=recovery.in_a_row([s.outcome for s in submissions], Outcome.IN_PROGRESS),
             futile=recovery.in_a_row([s.outcome for s in submissions], *DEFINITELY_NOTHING),
             safe_until=self.safe_until,
+            confirm_by=self.confirm_by,
             slow=last is not None and ("in time" in last.fault or last.status == 504),
             no_more_sends=cancelled or _no_more_sends(submissions),
             stored_error=last is not None and last.status == 500,

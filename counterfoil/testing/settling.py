@@ -116,6 +116,10 @@ class Settling:
             self.derive_job()
         elif sight.found is Found.ABSENT and proves:
             self._absent(operation)
+        elif sight.found is Found.FAILED and proves and operation.is_one_effect:
+            operation.move(S.REFUSED, NextStep.NONE, note=sight.summary)
+            self._stop_dependents(operation)
+            self.derive_job()
         else:
             self.plan_again(operation)
 
@@ -176,7 +180,9 @@ class Settling:
 def _proves(operation: Operation, sight: Sight, asked_at: datetime) -> bool:
     lookup = operation.contract.lookup
     assert lookup is not None, "only a contract with a look-up is asked"
-    if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE):
+    if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE, Found.FAILED):
         return lookup.by_key or lookup.authoritative
     counts_from = operation.absence_counts_from()
-    return sight.found is Found.ABSENT and counts_from is not None and asked_at >= counts_from
+    if sight.found is not Found.ABSENT or counts_from is None:
+        return False
+    return asked_at >= max(counts_from, operation.confirm_by or counts_from)

@@ -21,11 +21,11 @@ from dispatch.contracts import Contract
 from dispatch.deriving import derive_job
 from dispatch.models import Callback, Observation, Operation, Submission
 from dispatch.moving import observe
+from dispatch.refusing import take_as_failed
 from dispatch.rendering import latest_contract
 from dispatch.states import WITHOUT_EFFECT, OperationState
 from workflows.locks import lock_name
 from workflows.models import Job
-from workflows.states import ENDED
 
 S = OperationState
 KIND = "callback"
@@ -149,27 +149,7 @@ def _settle(
     elif finding.name == DIFFERS:
         proofs.take_as_differing(job=job, operation=operation, receipt_id=receipt, actor=actor, now=now)
     elif finding.name == Stage.FAILED:
-        _failed(job, operation, finding, actor, now)
-
-
-def _failed(job: Job, operation: Operation, finding: Finding, actor: Actor, now: datetime) -> None:
-    if operation.state == S.CONFIRMED:
-        proofs.contradict(job, operation, Stage.FAILED.value, actor)
-        if job.state not in ENDED:
-            # What follows it must not go on before a person has looked.
-            proofs.take_as_differing(
-                job=job, operation=operation, receipt_id=operation.receipt_id, actor=actor, now=now
-            )
-    elif operation.state in (S.SUBMITTED, S.UNKNOWN) and _speaks_of_every_send(operation):
-        why = f"{operation.receiver.title} did not do it: {finding.summary}"
-        proofs.take_as_refused(job=job, operation=operation, why=why, actor=actor, now=now)
-
-
-def _speaks_of_every_send(operation: Operation) -> bool:
-    """A definite answer to one send settles no other, unless the receiver takes all of them for one."""
-    same_key = Operation.objects.filter(receiver=operation.receiver_id, operation_key=operation.operation_key)
-    alone = not same_key.exclude(pk=operation.pk).exists()
-    return alone and outcomes.is_one_effect(operation, outcomes.counting(operation))
+        take_as_failed(job=job, operation=operation, why=finding.summary, actor=actor, now=now)
 
 
 def _require_room(receiver_id: int, now: datetime) -> None:
