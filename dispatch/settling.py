@@ -185,6 +185,11 @@ def _inside(operation: Operation, now: datetime) -> bool:
 def _require(operation: Operation, *allowed: OperationState) -> None:
     if operation.state not in allowed:
         raise NotInDoubt(f"{operation.label} is {_words(operation.state)}.")
+    refuse_while_sending(operation)
+
+
+def refuse_while_sending(operation: Operation) -> None:
+    """StillSending while a submission of a locked operation is open."""
     if Submission.objects.filter(operation=operation, closed_at__isnull=True).exists():
         raise StillSending(f"{operation.label} is being sent at this moment.")
 

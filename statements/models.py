@@ -11,6 +11,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
+import statements.matching.models  # noqa: F401 - they are of this app, too
 from access.models import Person
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 from dispatch.models import Receiver

@@ -13,6 +13,7 @@ from access.tenancy import acting
 from access.tenant_journal import record
 from statements.actions.mapping import check_open
 from statements.locks import lock_statement
+from statements.matching import running
 from statements.models import RepeatedRow, RowError, Statement, StatementLine, StatementState, Verdict
 
 
@@ -39,7 +40,7 @@ class NoSuchRow(NotFound):
 def apply_statement(
     *, tenant_id: int, statement_id: int, reading_no: int, person_id: int, now: datetime
 ) -> int:
-    """Have the lines count, all at once and for good; how many. `reading_no` is the reading that the person has seen.
+    """Have the lines count, all at once and for good, and workers match them; how many. `reading_no`: the reading seen.
 
     Lines that a person called known go. Locks the statement.
     Raises NotPermitted, NoSuchStatement, TooLate, NotReadYet, HasErrors, HasQuestions, NothingNew.
@@ -72,6 +73,8 @@ def apply_statement(
             "repeated": statement.repeated + len(gone),
         }
         record(event="statement.applied", actor=actor, evidence=evidence)
+        statement.lines = lines
+        running.begin(receiver_id=statement.receiver_id, statement=statement, asked_by=person_id, now=now)
         return lines
 
 

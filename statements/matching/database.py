@@ -1,0 +1,87 @@
+"""The database's side of matching: what a match has to be, how it ends, and the folding of references.
+
+A match is checked a statement at a time, since a batch makes thousands. Who inserts one waits in the unique indexes for
+whoever is at the same line or operation, and then finds it claimed.
+"""
+
+# ruff: noqa: S608 - the statements are made of names from this code, never of input
+from __future__ import annotations
+
+FOLDED = "upper(regexp_replace(normalize({text}, NFKC), '[^[:alnum:]]+', '', 'g'))"
+"""A reference without case and separators; leading noughts stay. The migrations' columns are made of the same text."""
+
+
+def statements() -> str:
+    """Functions and triggers; repeatable."""
+    return f"""
+CREATE OR REPLACE FUNCTION statements_reference(written text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT {FOLDED.format(text="written")}
+$$;
+
+CREATE OR REPLACE FUNCTION statements_match_fits() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+DECLARE wrong bigint;
+BEGIN
+  SELECT m.id INTO wrong FROM made m
+    JOIN statements_statementline l ON l.id = m.line_id
+    JOIN statements_statement s ON s.id = l.statement_id
+    JOIN dispatch_operation o ON o.id = m.operation_id
+    WHERE m.unmade_at IS NOT NULL OR s.state <> 'applied' OR l.receiver_id <> o.receiver_id OR l.currency <> o.currency
+      OR o.amount_minor IS NULL OR (l.account <> '' AND o.account <> '' AND l.account <> o.account)
+      OR (m.together = '' AND NOT m.within_tolerance AND (m.allocated <> l.amount OR m.allocated <> o.amount_minor))
+      OR (m.together = '' AND m.within_tolerance AND m.allocated <> least(l.amount, o.amount_minor))
+    LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'match % is of a line and an operation that do not belong together', wrong
+      USING ERRCODE = 'check_violation';
+  END IF;
+  SELECT min(m.id) INTO wrong FROM made m
+    JOIN statements_statementline l ON l.id = m.line_id JOIN dispatch_operation o ON o.id = m.operation_id
+    WHERE m.together <> '' GROUP BY m.tenant_id, m.together
+    HAVING NOT (count(*) > 1 AND NOT bool_or(m.within_tolerance) AND count(*) = (
+        SELECT count(*) FROM statements_match e WHERE e.tenant_id = m.tenant_id AND e.together = m.together)
+      AND CASE WHEN count(DISTINCT m.line_id) = 1
+        THEN max(m.operation_place) = 0 AND max(m.line_place) = count(*) - 1 AND sum(m.allocated) = max(l.amount)
+          AND bool_and(m.allocated = o.amount_minor)
+        ELSE count(DISTINCT m.operation_id) = 1 AND max(m.line_place) = 0 AND max(m.operation_place) = count(*) - 1
+          AND sum(m.allocated) = max(o.amount_minor) AND bool_and(m.allocated = l.amount) END)
+    LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'the set of match % does not add up', wrong USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER fits AFTER INSERT ON statements_match
+  REFERENCING NEW TABLE AS made FOR EACH STATEMENT EXECUTE FUNCTION statements_match_fits();
+
+CREATE OR REPLACE FUNCTION statements_match_kept() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+BEGIN
+  IF (to_jsonb(OLD) - 'unmade_at') IS DISTINCT FROM (to_jsonb(NEW) - 'unmade_at') OR NOT EXISTS (
+    SELECT FROM statements_unmatch u JOIN statements_match m ON m.id = u.match_id
+    WHERE m.id = OLD.id OR (m.tenant_id = OLD.tenant_id AND m.together <> '' AND m.together = OLD.together)) THEN
+    RAISE EXCEPTION 'match % is ended by an unmatch and not changed otherwise', OLD.id
+      USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER kept BEFORE UPDATE ON statements_match
+  FOR EACH ROW EXECUTE FUNCTION statements_match_kept();
+CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON statements_match
+  FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
+
+-- As the owner: nobody else may change a match, and this is the one change that there is.
+CREATE OR REPLACE FUNCTION statements_unmade() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+BEGIN
+  UPDATE statements_match m SET unmade_at = NEW.unmade_at FROM statements_match of
+    WHERE of.id = NEW.match_id AND m.tenant_id = of.tenant_id AND m.unmade_at IS NULL
+      AND (m.id = of.id OR (of.together <> '' AND m.together = of.together));
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'match % is unmade already', NEW.match_id USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER unmade AFTER INSERT ON statements_unmatch
+  FOR EACH ROW EXECUTE FUNCTION statements_unmade();
+"""

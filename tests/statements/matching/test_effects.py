@@ -1,0 +1,163 @@
+"""What a line does to an operation, from a send whose outcome nobody knows to an ended job: the real machine, real rows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from access.tenancy import reading
+from dispatch.models import Observation
+from reconciliation.models import CaseKind
+from statements.matching import effects, running
+from statements.matching.models import Finding, MatchRun
+from tests.dispatch.faults import FaultServer, answers, fin
+from tests.dispatch.world import a_contract, as_owner, receipt
+from tests.reconciliation.world import PATIENT, Desk
+from tests.statements.matching.ledger import Ledger
+from tests.statements.shelf import Shelf
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PAID = {"amount": "250.00", "currency": "EUR"}
+
+
+def test_a_line_with_our_key_answers_what_became_of_a_lost_send() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", **PAID)
+    ledger = Ledger.at(desk)
+    operation = desk.sending.operation(job)
+    _, (line,) = ledger.statement([{"reference": operation.operation_key.upper(), "receivers_id": "B-9"}])
+    ledger.walk()
+    assert ledger.findings() == [(line, operation.pk, "applied")]
+    assert desk.sending.operation(job).state == "UNKNOWN"
+    ledger.take()
+
+    settled = desk.sending.operation(job)
+    assert (settled.state, settled.receipt_id, desk.sending.job_state(job)) == (
+        "CONFIRMED",
+        "B-9",
+        "CONFIRMED",
+    )
+    assert desk.fresh(case).resolution == "settled by evidence"
+    with reading(desk.tenant_id):
+        seen = Observation.objects.get(operation=operation, kind="statement line")
+        effect = Finding.objects.get().effect
+    kept = json.loads(seen.detail)
+    assert (seen.proves, seen.finding, effect) == (True, "applied", "applied")
+    assert (kept["row"], kept["rule"], len(kept["file"]), len(kept["fingerprint"])) == (2, "our key", 64, 64)
+    assert kept["compared"][1] == ["amount", "25000", "25000"]
+    ledger.take()
+    assert desk.events(job).count("operation.settled") == 1
+
+
+def test_a_line_that_differs_takes_the_confirmation_away_or_contradicts_what_has_ended() -> None:
+    with FaultServer(answers(200, receipt("INV-1")), fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        ended = desk.sending.ready("INV-1", **PAID)
+        desk.run(ended)
+        open_job, _ = desk.unknown("INV-2", **PAID)
+    ledger = Ledger.at(desk)
+    keys = [desk.sending.operation(job).operation_key for job in (ended, open_job)]
+    ledger.statement([{"reference": key, "amount": 25001} for key in keys])
+    ledger.walk()
+    ledger.take()
+    assert desk.sending.job_state(ended) == "CONFIRMED"
+    assert desk.case(ended).kind == CaseKind.CONTRADICTED
+    assert (desk.sending.operation(open_job).state, desk.case(open_job).kind) == ("CONFLICTED", "conflicted")
+    with reading(desk.tenant_id):
+        told = Observation.objects.get(operation__job=open_job, kind="statement line").summary
+    assert (
+        told
+        == f"row 3 of STMT-{ledger.last} names its key, and says amount EUR 250.01 where EUR 250.00 was approved"
+    )
+
+
+def test_a_line_for_what_was_settled_as_not_applied_asks_a_person() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, _ = desk.unknown("INV-1", **PAID)
+    operation = desk.sending.operation(job)
+    as_owner(
+        "dispatch_operation", "state = 'NOT_APPLIED', version = version + 1 WHERE id = %s", [operation.pk]
+    )
+    ledger = Ledger.at(desk)
+    ledger.statement([{"reference": operation.operation_key}])
+    ledger.walk()
+    ledger.take()
+    assert desk.sending.operation(job).state == "NOT_APPLIED"
+    assert desk.case(job, CaseKind.CONTRADICTED).resolved_at is None
+
+
+def test_an_operation_that_is_being_sent_is_left_for_the_next_turn() -> None:
+    """The sender is between its first byte and the answer; the line is there already."""
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, _ = desk.unknown("INV-1", **PAID)
+    operation = desk.sending.operation(job)
+    ledger = Ledger.at(desk)
+    ledger.statement([{"reference": operation.operation_key}])
+    ledger.walk()
+    as_owner("dispatch_submission", "closed_at = NULL, outcome = '' WHERE operation_id = %s", [operation.pk])
+    assert effects.turn(desk.tenant_id, 0, "w") is False
+    assert desk.sending.operation(job).state == "UNKNOWN"
+    as_owner(
+        "dispatch_submission",
+        "closed_at = now(), outcome = 'unknown' WHERE operation_id = %s",
+        [operation.pk],
+    )
+    ledger.take()
+    assert desk.sending.operation(job).state == "CONFIRMED"
+
+
+def test_no_line_proves_nothing() -> None:
+    """I7: a statement with one total for three payments, and one that ends the day before. Every case stays open."""
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", **PAID)
+    ledger = Ledger.at(desk)
+    ledger.statement([{"amount": 75000, "text": "BATCH 3 ITEMS"}, {"amount": 1, "reference": "INV-1"}])
+    before = desk.snapshot(job)
+    ledger.walk()
+    ledger.take()
+    assert desk.snapshot(job) == before
+    assert desk.fresh(case).resolved_at is None
+
+
+def test_lines_are_matched_by_workers_once_their_statement_is_applied() -> None:
+    """From the file to the confirmed job, with a worker that dies after the first batch."""
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, _ = desk.unknown("INV-1", **PAID)
+    operation = desk.sending.operation(job)
+    shelf = Shelf(desk.world.tenant, desk.anna, operation.receiver, account="")
+    row = f"2026-12-01;-250,00;{operation.operation_key}\n"
+    statement_id = shelf.read(f"Date;Amount;Reference\n2026-12-01;-1,00;other\n{row}".encode())
+    with reading(desk.tenant_id):
+        assert not MatchRun.objects.exists()
+    shelf.apply(statement_id)
+    with reading(desk.tenant_id):
+        run = MatchRun.objects.get()
+    assert (run.statement_id, run.asked_by, run.to_look_at) == (statement_id, desk.anna, 6)
+
+    def lapse() -> None:
+        as_owner("statements_matchrun", "worked_until = now() - interval '1 s' WHERE id = %s", [run.pk])
+
+    found = f"SELECT id FROM ({running.FIND}) due WHERE tenant_id = %s"
+    ledger = Ledger.at(desk)
+    assert ledger.owner.execute(found, [desk.tenant_id]).fetchall() == [(run.pk,)]
+    as_owner(
+        "statements_matchrun",
+        "worked_by = 'dead', worked_until = now() + interval '9 s' WHERE id = %s",
+        [run.pk],
+    )
+    running.step(desk.tenant_id, run.pk, "dead", lines=1)
+    assert running.turn(desk.tenant_id, run.pk, "w2") is False, "the first still holds it"
+    lapse()
+    assert running.turn(desk.tenant_id, run.pk, "w2") is False
+    with reading(desk.tenant_id):
+        run = MatchRun.objects.get()
+    assert (run.looked_at, run.taken, run.ended_at is not None) == (6, 1, True)
+    assert ledger.owner.execute(found, [desk.tenant_id]).fetchall() == []
+    ledger.take()
+    assert desk.sending.job_state(job) == "CONFIRMED"
