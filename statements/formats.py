@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from statements.decoding import OTHER, Decoding
 from statements.models import Format
 
 _XML = re.compile(r"\s*(?:<\?xml|<!--|<!DOCTYPE|<(?:\w+:)?Document)")
@@ -18,3 +19,12 @@ def format_of(head: bytes, encoding: str) -> Format:
     if _MT940.match(text) and ":60" in text:
         return Format.MT940
     return Format.CSV
+
+
+def evidence_of(form: Format, decoding: Decoding) -> str:
+    """How its bytes become text, and what showed it, for people."""
+    if form is Format.CAMT053:
+        return "XML says itself how its letters are written."
+    if form is Format.MT940 and decoding.encoding == OTHER:
+        return decoding.evidence.replace("so the mapping says what it is", "so it is read as Windows-1252")
+    return decoding.evidence

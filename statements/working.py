@@ -15,13 +15,13 @@ from django.utils import timezone
 from access.roles import WORKER
 from access.tenancy import acting, reading
 from access.tenant_journal import record
-from statements import keeping, writing
-from statements.lines import Line, Problem
+from statements import camt, keeping, mt940, writing
+from statements.batches import Batch
+from statements.lines import Line
 from statements.locks import lock_statement
 from statements.models import Format, Statement, StatementState
 from statements.reading import NoHeader, Reader, find_columns
 from statements.terms import Terms
-from statements.writing import Batch
 from workflows.errands import Errand
 
 HELD_SECONDS = 15
@@ -85,29 +85,35 @@ def turn(tenant_id: int, statement_id: int, worker: str) -> bool:
 def _batch(statement: Statement) -> Batch:
     """The next rows, read outside of any transaction."""
     if statement.format != Format.CSV:
-        raise NotImplementedError
+        return _whole(statement)
     assert statement.mapping is not None
     terms = Terms.model_validate(statement.mapping.terms)
     try:
         columns = find_columns(keeping.rows_from(statement, terms, 0, 1), terms)
     except NoHeader as missing:
-        return Batch(problems=[(0, Problem("", "", str(missing)))], wrong_rows=1, end=statement.size)
+        batch = Batch(end=statement.size)
+        batch.refuse(str(missing))
+        return batch
     encoding = keeping.encoding_of(statement, terms)
     reader = Reader(terms, columns, account=statement.account, encoding=encoding)
     batch = Batch(end=statement.position)
     line = statement.rows + 1
     for row in keeping.rows_from(statement, terms, statement.position, line):
         batch.end, batch.rows = row.end, batch.rows + row.lines
-        result = reader.read(row)
-        if result is None:
-            batch.left_out += 1
-        elif isinstance(result, Line):
-            batch.lines.append((row.number, result, writing.raw_of(row.text)))
-        else:
-            batch.wrong_rows += 1
-            batch.problems += [(row.number, problem) for problem in result]
+        batch.add(row.number, reader.read(row), row.text)
         if batch.rows >= BATCH_ROWS or batch.end - statement.position >= BATCH_BYTES:
             break
+    return batch
+
+
+def _whole(statement: Statement) -> Batch:
+    """All of a file of another format, which is small enough for one batch (`actions/uploading.py` sees to it)."""
+    content = b"".join(keeping.content_of(statement))
+    if statement.format == Format.CAMT053:
+        batch = camt.read(content, account=statement.account)
+    else:
+        batch = mt940.read(content, encoding=statement.encoding or "windows-1252", account=statement.account)
+    batch.end = statement.size
     return batch
 
 
@@ -125,6 +131,8 @@ def _commit(seen: Statement, batch: Batch) -> bool:
             repeated=statement.repeated + known,
             errors=statement.errors + batch.wrong_rows,
             left_out=statement.left_out + batch.left_out,
+            opening=batch.opening,
+            closing=batch.closing,
             **_totals(statement, [line for _, line, _ in batch.lines]),
         )
     return True

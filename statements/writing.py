@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection
 
-from statements.lines import Line, Problem, printable
+from statements.batches import Batch
 from statements.models import Statement
 
 _LINE = {
@@ -34,18 +33,6 @@ _REPEATED = """
 SELECT l.fingerprint, count(*) FROM statements_repeatedrow r JOIN statements_statementline l ON l.id = r.earlier_id
 WHERE r.statement_id = %s AND r.verdict = 'equal' AND l.fingerprint = ANY(%s) GROUP BY 1
 """
-
-
-@dataclass
-class Batch:
-    """What some rows of a file came to. `lines` with the number and the text of their rows."""
-
-    lines: list[tuple[int, Line, str]] = field(default_factory=list)
-    problems: list[tuple[int, Problem]] = field(default_factory=list)
-    wrong_rows: int = 0
-    left_out: int = 0
-    rows: int = 0
-    end: int = 0
 
 
 def write(statement: Statement, batch: Batch) -> tuple[int, int]:
@@ -113,8 +100,3 @@ def _insert(
             f" SELECT {', '.join(['%s'] * len(same))}, u.* FROM unnest({arrays}) AS u",
             [*same.values(), *(list(column) for column in zip(*rows, strict=True))],
         )
-
-
-def raw_of(text: str) -> str:
-    """A row's text as the database can hold it."""
-    return printable(text, 2000) if "\0" in text else text

@@ -18,8 +18,8 @@ from dispatch.locks import NoSuchReceiver
 from dispatch.models import Receiver
 from statements import keeping
 from statements.decoding import Survey
-from statements.formats import format_of
-from statements.models import Statement, StatementState
+from statements.formats import evidence_of, format_of
+from statements.models import Format, Statement, StatementState
 from workflows.authoring.files import FileKind
 from workflows.file_kinds import clean_name
 
@@ -56,6 +56,9 @@ def upload_statement(
     Raises NotPermitted, NoSuchReceiver, FileUnusable, FileTooLarge.
     """
     survey = _survey(content)
+    decoding = survey.decoding()
+    form = format_of(survey.head, decoding.encoding)
+    _check_size(survey, form)
     account = " ".join(account.split())
     try:
         with acting(tenant_id):
@@ -63,7 +66,6 @@ def upload_statement(
             if not Receiver.objects.filter(pk=receiver_id).exists():
                 raise NoSuchReceiver(f"There is no receiver {receiver_id} here.")
             _check_new(receiver_id, account, survey.digest)
-            decoding = survey.decoding()
             statement = Statement.objects.create(
                 tenant_id=tenant_id,
                 receiver_id=receiver_id,
@@ -71,9 +73,9 @@ def upload_statement(
                 name=clean_name(name, FileKind.TEXT),
                 digest=survey.digest,
                 size=survey.size,
-                format=format_of(survey.head, decoding.encoding).value,
+                format=form.value,
                 encoding=decoding.encoding,
-                evidence=decoding.evidence,
+                evidence=evidence_of(form, decoding),
                 uploaded_by_id=person_id,
                 uploaded_at=now,
                 swept_at=now,
@@ -111,6 +113,16 @@ def _survey(content: Content) -> Survey:
     if not survey.size:
         raise FileUnusable("The file is empty.")
     return survey
+
+
+def _check_size(survey: Survey, form: Format) -> None:
+    """A table is read in batches, the other formats as a whole."""
+    limit = settings.COUNTERFOIL_LARGEST_FILE
+    if form is not Format.CSV and survey.size > limit:
+        raise FileTooLarge(
+            f"The file is larger than {limit:,} bytes; at most that is taken as {form.label}. "
+            "Ask for it in parts, or as a table."
+        )
 
 
 def _check_new(receiver_id: int, account: str, digest: str) -> None:
