@@ -10,6 +10,10 @@ from dispatch.contracts import NO_RETENTION, PERMANENT, UNPUBLISHED, Contract, K
 
 SECOND_PERSON = "A second person may choose to send again."
 ADDED = "It is made when a request is sent, so no approver sees it, and the frozen bytes do not hold it."
+CARRIED = {
+    "smtp": "A mail server takes it. Nobody says whether it arrives, and it cannot be asked.",
+    "": "A connector of a package of your own carries its requests.",
+}
 REPLAYS = {
     "first": "A repeated key is answered as the first send was.",
     "latest": "A repeated key is answered with what is there by then; a difference may be a later change.",
@@ -42,9 +46,7 @@ def _carried(contract: Contract) -> list[Term]:
     """What carries the requests and what is added when they are sent; nothing where that is HTTP with one secret."""
     found = []
     if contract.connector != "http":
-        found.append(
-            Term("Carried by", contract.connector, "Its requests do not go over HTTP by the contract alone.")
-        )
+        found.append(Term("Carried by", contract.connector, CARRIED.get(contract.connector, CARRIED[""])))
     if contract.oauth is not None:
         sentence = f"As {contract.oauth.client_id}, by a token from {contract.oauth.token_url}. {ADDED}"
         found.append(Term("Signs in", "OAuth", sentence))

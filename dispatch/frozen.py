@@ -28,5 +28,12 @@ def sending_of(operation: Operation, contract: Contract) -> Sending:
     )
     action = contract.action_of(proposed.method, local_path(receiver.base_url, proposed.target))
     return Sending(
-        request, contract, action, operation.operation_key, operation.record, receiver.base_url, credentials
+        request,
+        contract,
+        action,
+        operation.operation_key,
+        operation.record,
+        receiver.base_url,
+        operation.account,
+        credentials,
     )

@@ -40,7 +40,7 @@ def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str
     if action is None:
         known = ", ".join(sorted(contract.actions))
         raise CannotRender(f'"{place.name}" has no action "{draft.action}"; its contract names {known}.')
-    key = _key(contract, key)
+    key = key_for(contract, key)
     values = values_of(draft, place.account, key)
     return FrozenRequest(
         operation_key=key,
@@ -96,7 +96,8 @@ def _target(place: Place, action: Action, contract: Contract, values: Mapping[st
     return target
 
 
-def _key(contract: Contract, key: str | None) -> str:
+def key_for(contract: Contract, key: str | None) -> str:
+    """The key that was made before, if the contract takes it, or a new one. Raises CannotRender."""
     if key is None:
         return contract.new_key()
     if not contract.takes_key(key):

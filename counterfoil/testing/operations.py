@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from approvals.rendering import FrozenRequest
-from counterfoil.testing.receivers import Receiver
+from counterfoil.testing.receivers import Receiver, sent_values
 from dispatch import recovery
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
@@ -81,8 +80,7 @@ class Operation:
     @property
     def body(self) -> dict[str, Any]:
         """What is sent, read from the frozen bytes."""
-        body: dict[str, Any] = json.loads(self.request.body)
-        return body
+        return sent_values(self.request)
 
     @property
     def label(self) -> str:

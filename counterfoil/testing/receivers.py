@@ -15,7 +15,10 @@ from urllib.parse import urlsplit
 from approvals.rendering import FrozenRequest
 from counterfoil.testing.memory import KitFailure, Unscripted
 from dispatch.authoring import stand_in
+from dispatch.bodies import CONTENT_TYPES
+from dispatch.connectors.registry import connector
 from dispatch.contracts import Action, Contract, Lookup, Meaning
+from dispatch.forms import values
 from dispatch.requests import local_path
 from dispatch.wire import Exchange
 from workflows.authoring import Ctx
@@ -74,7 +77,8 @@ class Receiver:
     def __post_init__(self) -> None:
         # Which hosts may be sent to is an installation's matter; what is sent is the same wherever it stands.
         host = re.sub("[^a-z0-9]+", "-", self.name.lower()).strip("-")
-        self.base_url = f"https://{host}.test{urlsplit(self.base_url).path.rstrip('/')}"
+        scheme = connector(self.contract.connector).schemes[-1]
+        self.base_url = f"{scheme}://{host}.test{urlsplit(self.base_url).path.rstrip('/')}"
         self._left = [] if callable(self.fates) else [Fate(f) for f in self.fates]
 
     @classmethod
@@ -137,7 +141,7 @@ class Receiver:
         known = next((e for e in self.effects if e.key == request.operation_key), None)
         if known is None:
             return None
-        if known.body != _body(request):
+        if known.body != sent_values(request):
             signal = next(iter(self.contract.mismatch_signals), None)
             return _json(422, {}) if signal is None else _signalled(signal.status, signal.path, signal.equals)
         answer = self._answer(request, known, Fate.OK)
@@ -146,7 +150,10 @@ class Receiver:
 
     def _apply(self, request: FrozenRequest) -> Effect:
         effect = Effect(
-            f"{self.name}-{len(self.effects) + 1}", request.record, _body(request), request.operation_key
+            f"{self.name}-{len(self.effects) + 1}",
+            request.record,
+            sent_values(request),
+            request.operation_key,
         )
         self.effects.append(effect)
         return effect
@@ -247,6 +254,10 @@ def _json(status: int, content: Mapping[str, Any]) -> Exchange:
     )
 
 
-def _body(request: FrozenRequest) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(request.body) if request.body else {}
-    return body
+def sent_values(request: FrozenRequest) -> dict[str, Any]:
+    """What was sent, as values: of JSON and of forms theirs, of anything else its text."""
+    if request.body.startswith((b"{", b"[")) or not request.body:
+        body: dict[str, Any] = json.loads(request.body) if request.body else {}
+        return body
+    form = request.headers.get("Content-Type") == CONTENT_TYPES["form"]
+    return dict(values(request.body)) if form else {"text": request.body.decode("utf-8", "replace")}

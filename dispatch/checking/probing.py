@@ -163,7 +163,7 @@ class Probe:
         )
         return Sending(
             asked, subject.contract, subject.contract.actions[subject.action], request.operation_key, request.record,
-            subject.place.base_url, subject.credentials,
+            subject.place.base_url, subject.place.account, subject.credentials,
         )  # fmt: skip
 
     def _request(self, body: dict[str, Any], key: str | None, record: str = "") -> FrozenRequest:

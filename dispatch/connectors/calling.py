@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from access.secrets import SecretMissing
-from dispatch.classification import Outcome, Reading
+from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.connectors.seam import Connector, Sending
 from dispatch.sights import Found, Sight
 from dispatch.wire import Barrier, Exchange, NotBegun
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 UNASKED = "Unasked"
 """The `exception` of an exchange whose connector sent without asking the barrier, and what it sent could not be marked."""
 
+_UNASKED = Reading(Outcome.UNKNOWN, "its connector sent without asking first; what left is not known")
 _forgetful: set[type] = set()
 """Connectors that were seen to send without asking."""
 
@@ -41,7 +42,7 @@ def send_through(connector: Connector, sending: Sending, barrier: Barrier) -> Ex
         # Somebody else's code: whatever it raises, the mark alone says whether anything can have left.
         log.exception("The connector %s failed", type(connector).__name__)
         seen = Exchange(marked=gate.passed, exception=type(failed).__name__, message=_told(failed))
-    if not gate.passed and (seen.marked or seen.status is not None or seen.written is not None):
+    if not gate.passed and (seen.marked or seen.written is not None):
         return _marked_late(connector, seen, gate)
     return replace(seen, marked=gate.passed)
 
@@ -49,14 +50,16 @@ def send_through(connector: Connector, sending: Sending, barrier: Barrier) -> Ex
 def read_through(connector: Connector, seen: Exchange, sending: Sending, now: datetime) -> Reading:
     """What an exchange means. A connector that cannot say leaves doubt once anything can have left."""
     if seen.exception == UNASKED:
-        return Reading(Outcome.UNKNOWN, "its connector sent without asking first; what left is not known")
+        return _UNASKED
     try:
         reading = connector.read(seen, sending, now)
     except Exception as failed:  # as above
         log.exception("The connector %s could not read an answer", type(connector).__name__)
-        reading = Reading(Outcome.UNKNOWN, f"its connector could not read the answer: {_told(failed)}"[:300])
-    if not seen.marked and reading.outcome not in (Outcome.NOT_SENT, Outcome.OUR_FAULT):
-        return Reading(Outcome.NOT_SENT, f"nothing was sent: {reading.fault}"[:300])
+        nothing = not seen.marked and seen.status is None
+        outcome = Outcome.NOT_SENT if nothing else Outcome.UNKNOWN
+        return Reading(outcome, f"its connector could not read the answer: {_told(failed)}"[:300])
+    if not seen.marked and reading.outcome not in (*DEFINITELY_NOTHING, Outcome.REFUSED):
+        return _UNASKED  # whatever it reads there, nobody was asked before it came about
     return reading
 
 

@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from dispatch.connectors.http import HttpConnector
 from dispatch.connectors.seam import Connector
+from dispatch.connectors.smtp import SmtpConnector
 
 log = logging.getLogger(__name__)
 ENTRY_POINT_GROUP = "counterfoil.connectors"
@@ -43,7 +44,7 @@ def schemes() -> frozenset[str]:
 @cache
 def connectors() -> Mapping[str, Connector]:
     """Every connector by name. A package cannot replace one that ships."""
-    found: dict[str, Connector] = {"http": HttpConnector()}
+    found: dict[str, Connector] = {"http": HttpConnector(), "smtp": SmtpConnector()}
     for entry, loaded in _loaded():
         if entry.name in found:
             log.error("The connector %s of %s is not used: the name is taken.", entry.name, entry.value)

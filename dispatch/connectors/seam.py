@@ -46,6 +46,7 @@ class Sending:
     operation_key: str
     record: str
     base_url: str
+    account: str = ""
     credentials: Credentials = field(default_factory=Credentials, repr=False)
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parseaddr
 from pathlib import Path
-from socket import SHUT_RDWR
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -22,8 +20,9 @@ from django.core.mail import BadHeaderError, EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.core.validators import validate_email
 
+from access.mail_servers import cut_off_after, in_one_line, told
 from outbox.dispatcher.outcomes import Delivered, Later, Never, Outcome
-from web.redaction import hide, remember
+from web.redaction import remember
 
 SECONDS = 30.0
 """For the whole conversation with the server."""
@@ -77,48 +76,31 @@ def _hand_over(message: EmailMessage) -> Outcome:
     except smtplib.SMTPRecipientsRefused as refused:
         return _judged(*next(iter(refused.recipients.values())))
     except smtplib.SMTPSenderRefused as refused:
-        return Later(f"The mail server refused the sender: {_told(refused.smtp_code, refused.smtp_error)}")
+        return Later(f"The mail server refused the sender: {told(refused.smtp_code, refused.smtp_error)}")
     except smtplib.SMTPDataError as refused:
         return _judged(refused.smtp_code, refused.smtp_error)
     except smtplib.SMTPResponseException as refused:
-        return Later(f"The mail server said: {_told(refused.smtp_code, refused.smtp_error)}")
+        return Later(f"The mail server said: {told(refused.smtp_code, refused.smtp_error)}")
     except (OSError, smtplib.SMTPException, ssl.SSLError) as failed:
-        return Later(f"The mail server cannot be used: {type(failed).__name__}: {_line(str(failed))}")
+        return Later(f"The mail server cannot be used: {type(failed).__name__}: {in_one_line(str(failed))}")
     return Delivered("The mail server took it.")
 
 
 @contextmanager
 def _open(server: Server) -> Iterator[None]:
     """A conversation with the server, cut off when it takes too long. What goes wrong after the message does not count."""
-    cut = threading.Timer(SECONDS, _cut, [server])
-    cut.daemon = True
-    cut.start()
-    try:
-        server.open()
-        yield
-    finally:
-        cut.cancel()
-        with suppress(OSError, smtplib.SMTPException):
-            server.close()
-
-
-def _cut(server: Server) -> None:
-    with suppress(OSError, AttributeError):
-        server.connection.sock.shutdown(SHUT_RDWR)  # type: ignore[union-attr]  # AttributeError: not open yet
+    with cut_off_after(SECONDS, lambda: getattr(server.connection, "sock", None)):
+        try:
+            server.open()
+            yield
+        finally:
+            with suppress(OSError, smtplib.SMTPException):
+                server.close()
 
 
 def _judged(code: int, said: bytes | str) -> Outcome:
-    told = f"The mail server refused it: {_told(code, said)}"
-    return Never(told) if 500 <= code < 600 else Later(told)
-
-
-def _told(code: int, said: bytes | str) -> str:
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    return f"{code} {_line(text)}"
-
-
-def _line(text: str) -> str:
-    return hide(" ".join(text.split()))[:200]
+    words = f"The mail server refused it: {told(code, said)}"
+    return Never(words) if 500 <= code < 600 else Later(words)
 
 
 def _password() -> str:

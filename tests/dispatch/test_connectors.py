@@ -49,7 +49,7 @@ def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_package_brings_connectors_and_takes_none_away() -> None:
     """One cannot be loaded, one bears the name of one that ships: the others are there."""
-    assert sorted(connectors()) == ["breaks", "breaks-before", "forgetful", "http", "plain"]
+    assert sorted(connectors()) == ["breaks", "breaks-before", "forgetful", "http", "plain", "smtp"]
     assert type(connectors()["http"]).__name__ == "HttpConnector"
     with pytest.raises(NoSuchConnector, match='There is no connector "gone" here'):
         connector("gone")

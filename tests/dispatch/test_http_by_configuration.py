@@ -88,7 +88,13 @@ def sent(contract: Contract, frozen: FrozenRequest, url: str) -> tuple[Exchange,
         credentials.security,
     )
     what = Sending(
-        request, contract, contract.actions["charge"], frozen.operation_key, frozen.record, url, credentials
+        request,
+        contract,
+        contract.actions["charge"],
+        frozen.operation_key,
+        frozen.record,
+        url,
+        credentials=credentials,
     )
     seen = send_through(HTTP, what, lambda: None)
     return seen, read_through(HTTP, seen, what, NOW)
