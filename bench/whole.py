@@ -17,6 +17,11 @@ _SPAN = (
     "SELECT extract(epoch FROM max(j.ended_at) - (SELECT min(started_at) FROM workflows_attempt))"
     " FROM workflows_job j"
 )
+_PREPARED = (
+    "SELECT count(*) FROM dispatch_operation o JOIN workflows_job j ON j.id = o.job_id"
+    " WHERE o.state = 'PREPARED' AND j.state = 'READY_TO_COMMIT'"
+)
+_SENDING = "SELECT extract(epoch FROM max(closed_at) - min(opened_at)) FROM dispatch_submission"
 
 
 def jobs(count: int, processes: int = 1) -> float:
@@ -27,6 +32,25 @@ def jobs(count: int, processes: int = 1) -> float:
         with workers(there, processes=processes, slots=SLOTS):
             there.until(lambda: there.one(_ENDED) == count)
             return count / float(there.one(_SPAN))
+
+
+def sends(count: int, slots: int = 16) -> float:
+    """Operations a second that one worker process sends and records, each approved before a paused receiver is resumed.
+
+    From the first submission to the last confirmation.
+    """
+    with installation() as there, local_receiver() as port:
+        from dispatch.actions.receivers import pause_receiver, resume_receiver
+
+        receiver = prepare(there, port)
+        switch = {"tenant_id": there.tenant_id, "receiver_id": receiver, "person_id": there.person_id}
+        pause_receiver(**switch, reason="bench", now=timezone.now())
+        there.submit("bench-whole", {}, count)
+        with workers(there, processes=1, slots=slots):
+            there.until(lambda: there.one(_PREPARED) == count)
+            resume_receiver(**switch, now=timezone.now())
+            there.until(lambda: there.one(_ENDED) == count)
+            return count / float(there.one(_SENDING))
 
 
 @contextlib.contextmanager
@@ -41,8 +65,8 @@ def local_receiver() -> Iterator[int]:
             process.terminate()
 
 
-def prepare(there: Installation, port: int) -> None:
-    """A policy that waives approval, and a receiver at this port."""
+def prepare(there: Installation, port: int) -> int:
+    """A policy that waives approval, and a receiver at this port, whose id it returns."""
     from access.models import Membership
     from access.roles import WORKER, Role
     from access.tenancy import acting
@@ -77,3 +101,4 @@ def prepare(there: Installation, port: int) -> None:
         person_id=there.person_id,
         now=now,
     )
+    return receiver.receiver_id
