@@ -48,7 +48,8 @@ def sends(count: int, slots: int = 16) -> float:
         there.submit("bench-whole", {}, count)
         with workers(there, processes=1, slots=slots):
             there.until(lambda: there.one(_PREPARED) == count)
-            resume_receiver(**switch, now=timezone.now())
+        resume_receiver(**switch, now=timezone.now())
+        with workers(there, processes=1, slots=slots):
             there.until(lambda: there.one(_ENDED) == count)
             return count / float(there.one(_SENDING))
 

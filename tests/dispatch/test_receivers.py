@@ -25,9 +25,12 @@ from tests.dispatch.world import (
     Dispatching,
     a_contract,
     a_keyed_contract,
+    as_engine,
     receipt,
     states,
 )
+from workflows.models import WorkItem
+from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "http://127.0.0.1:9"
@@ -52,6 +55,25 @@ def test_a_paused_receiver_gets_nothing_until_it_is_resumed() -> None:
         assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
         with reading(d.tenant_id):
             assert may_have_left(job)
+
+
+def test_all_that_waited_for_a_receiver_is_due_when_it_is_resumed() -> None:
+    d = Dispatching.make(URL, a_contract())
+    jobs = [d.ready(f"V-{n}") for n in range(3)]
+    admin = {"tenant_id": d.tenant_id, "receiver_id": d.operation(jobs[0]).receiver_id, "person_id": d.admin.pk}
+    pause_receiver(**admin, reason="storm", now=timezone.now())
+    backing_off, running = ItemState.BACKING_OFF.number, ItemState.RUNNING.number
+    ids = {job.pk: d.item(d.operation(job)).pk for job in jobs}
+    as_engine(
+        "UPDATE workflows_workitem SET state = %s, next_attempt_at = now() + interval '1 min' WHERE id = ANY(%s)",
+        [backing_off, [ids[job.pk] for job in jobs[:2]]],
+    )
+    d.claim(d.operation(jobs[2]))
+    resume_receiver(**admin, now=timezone.now())
+    with reading(d.tenant_id):
+        found = {i.job_id: i for i in WorkItem.objects.filter(pk__in=ids.values())}
+    assert [found[j.pk].state for j in jobs] == [ItemState.READY.number, ItemState.READY.number, running]
+    assert found[jobs[2].pk].next_attempt_at <= timezone.now(), "it is called again when it has ended"
 
 
 @pytest.mark.parametrize(
