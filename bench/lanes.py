@@ -36,10 +36,13 @@ SELECT %(tenant)s, job_id, stage.id, n::text, n, %(lane)s, n, 0, 0, 5, 0 FROM st
 def claim_milliseconds(ready: int, lanes: int = 1) -> float:
     """The median of claims of 32 items while `ready` wait in `lanes` lanes; each is rolled back."""
     with installation() as there:
+        from workflows.engine.connections import plan_by_index
+
         fill(there, ready, lanes)
         worker = register(there)
         parameters = {"cursor": 0, "lanes": 32, "free": 32, "worker": worker, "apart": []}
         with psycopg.connect(there.url, autocommit=True) as connection:
+            plan_by_index(connection)
             claims = [claim(connection, parameters) for _ in range(CLAIMS)]
         assert {taken for taken, _ in claims} == {32}
         return statistics.median(seconds for _, seconds in claims[5:]) * 1000

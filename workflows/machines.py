@@ -71,7 +71,12 @@ def hasten(*, machine: str, operations: Mapping[int, int]) -> set[int]:
     """
     found = execute(
         _HASTEN,
-        {**_NUMBERS, "machine": machine, "jobs": list(operations.values()), "keys": [str(k) for k in operations]},
+        {
+            **_NUMBERS,
+            "machine": machine,
+            "jobs": list(operations.values()),
+            "keys": [str(k) for k in operations],
+        },
     )
     return {int(key) for key, _ in found.fetchall()}
 

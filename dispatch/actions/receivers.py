@@ -204,7 +204,9 @@ def resume_receiver(*, tenant_id: int, receiver_id: int, person_id: int, now: da
         evidence = {"receiver": receiver.name, "paused_by": receiver.paused_by}
         tenant_journal.record(event="receiver.resumed", actor=actor, evidence=evidence)
         due = Q(next_step_at__isnull=True) | Q(next_step_at__lte=now)
-        waiting = Operation.objects.filter(due, receiver=receiver).exclude(state__in=SETTLED).exclude(next_step="")
+        waiting = (
+            Operation.objects.filter(due, receiver=receiver).exclude(state__in=SETTLED).exclude(next_step="")
+        )
         jobs = list(waiting.order_by("pk").values_list("pk", "job_id"))
     missed: set[int] = set()
     for start in range(0, len(jobs), HASTENED_AT_ONCE):

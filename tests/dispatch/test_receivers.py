@@ -60,7 +60,11 @@ def test_a_paused_receiver_gets_nothing_until_it_is_resumed() -> None:
 def test_all_that_waited_for_a_receiver_is_due_when_it_is_resumed() -> None:
     d = Dispatching.make(URL, a_contract())
     jobs = [d.ready(f"V-{n}") for n in range(3)]
-    admin = {"tenant_id": d.tenant_id, "receiver_id": d.operation(jobs[0]).receiver_id, "person_id": d.admin.pk}
+    admin = {
+        "tenant_id": d.tenant_id,
+        "receiver_id": d.operation(jobs[0]).receiver_id,
+        "person_id": d.admin.pk,
+    }
     pause_receiver(**admin, reason="storm", now=timezone.now())
     backing_off, running = ItemState.BACKING_OFF.number, ItemState.RUNNING.number
     ids = {job.pk: d.item(d.operation(job)).pk for job in jobs}

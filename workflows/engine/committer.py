@@ -21,7 +21,7 @@ from access.outages import is_outage
 from workflows.engine import asking, limits_sql, rows, sql, sweeps_sql
 from workflows.engine.aftermath import Aftermath, Saved
 from workflows.engine.claiming import Asked, Claiming
-from workflows.engine.connections import CONTENTION, Connection, connect
+from workflows.engine.connections import CONTENTION, Connection, connect, plan_by_index
 from workflows.engine.outcomes import Result
 from workflows.engine.slots import Pinned
 
@@ -257,7 +257,7 @@ class Committer:
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = connect("committer")
+            self._connection = plan_by_index(connect("committer"))
         return self._connection
 
     def _reset(self) -> None:
