@@ -6,6 +6,7 @@ person who proposes again. What cannot be frozen is journalled as `proposal.refu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -31,6 +32,15 @@ from workflows.models import Checkpoint, Job, Stage, StageKind
 from workflows.states import JobState
 
 EXPIRE_MACHINE = "approvals.expire"
+
+
+DraftObjection = Callable[[Job, ProposalDraft], str]
+_objections: list[DraftObjection] = []
+
+
+def objects_to_drafts(objection: DraftObjection) -> None:
+    """Have a room above say what a job may not propose: a sentence, or "". Asked before it is frozen, the job locked."""
+    _objections.append(objection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +137,8 @@ def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
         _waivable(draft, policy, now)
     if (block := block_of(draft.recipient)) is not None:
         raise NotFrozen(f"{said_of(block)} It can be proposed again when the block is lifted.")
+    if said := next((said for objection in _objections if (said := objection(job, draft))), ""):
+        raise NotFrozen(said)
     requests = [rendering.render(one, None, now) for one in draft.operations]
     if len({r.operation_key for r in requests}) < len(requests):
         raise NotFrozen("Two operations were given the same key.")

@@ -123,7 +123,7 @@ COUNTERFOIL_WORKFLOWS = [
     w.strip()
     for w in os.environ.get(
         "COUNTERFOIL_WORKFLOWS",
-        "examples.vendor_onboarding,examples.expense_policy,examples.enrichment,examples.documents",
+        "examples.vendor_onboarding,examples.vendor_restoring,examples.expense_policy,examples.enrichment,examples.documents",
     ).split(",")
     if w.strip()
 ]

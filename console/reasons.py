@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -27,6 +28,33 @@ class RedriveForm(ReasonForm):
 
     attempts = attempts_field("Attempts for each item")
     field_order = ("attempts", "reason")
+
+
+class CompensateForm(ReasonForm):
+    """How much is taken back, where there was an amount, and why. `key`: one press of one form."""
+
+    amount = forms.CharField(
+        label="How much is taken back",
+        max_length=40,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "inputmode": "decimal"}),
+        error_messages={"required": "Enter the amount in figures, such as 4800.00."},
+    )
+    reason = forms.CharField(
+        label="Why it is taken back",
+        help_text="Its approvers read this.",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        max_length=1000,
+        error_messages={"required": "Say why it is taken back."},
+    )
+    key = forms.CharField(widget=forms.HiddenInput, max_length=80)
+    field_order = ("amount", "reason", "key")
+
+    def __init__(self, data: Any, *, left: Decimal | None, currency: str, key: str) -> None:
+        super().__init__(data, initial={"key": key, "amount": left})
+        if left is None:
+            del self.fields["amount"]
+        else:
+            self.fields["amount"].help_text = f"In {currency}, at most {left:f}."
 
 
 class RunAgainForm(ReasonForm):

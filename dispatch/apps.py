@@ -6,15 +6,17 @@ class DispatchConfig(AppConfig):
 
     def ready(self) -> None:
         from access import database_objects, noticing
-        from approvals import aftermath
+        from approvals import aftermath, freezing
         from approvals import rendering as approvals_rendering
         from dispatch import (
             earlier,
+            permits,
             queries,
             redriving,
             rendering,
             replaying,
             restoring,
+            reversals,
             sending,
             state_sql,
             waiting,
@@ -37,6 +39,9 @@ class DispatchConfig(AppConfig):
         for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):
             hooks.on_state(state, prepare.withdraw_operations)
         hooks.objects_to_redrive(redriving.why_not)
+        hooks.objects_to_redrive(reversals.why_not_send)
+        permits.objects_to_sending(reversals.why_not_send)
+        freezing.objects_to_drafts(reversals.why_not_draft)
         hooks.objects_to_migration(redriving.why_not_migrate)
         hooks.on_event("cancel.requested", prepare.stop_what_can_be)
         hooks.knows_effects(queries.effect_stands)

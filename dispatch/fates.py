@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from dispatch import reversals
 from dispatch.deriving import current
-from dispatch.models import Operation
+from dispatch.models import Operation, Reversal
 from dispatch.states import NextStep, OperationState
 from workflows.models import Job
 
@@ -36,7 +37,29 @@ class FateOf:
 def fates(job: Job) -> list[FateOf]:
     """The fate of each operation of the job's latest proposal, in their order. Needs the tenant's scope."""
     query = current(job).select_related("receiver", "proposed")
-    return [_fate_of(o) for o in query.defer("proposed__body", "proposed__headers")]
+    operations = list(query.defer("proposed__body", "proposed__headers"))
+    taken = reversals.reversals_of(operations)
+    return [_reversed(o, taken[o.pk]) if o.pk in taken else _fate_of(o) for o in operations]
+
+
+def _reversed(o: Operation, by: list[Reversal]) -> FateOf:
+    """The fate of an operation that was asked to be taken back."""
+    plain, taken = _fate_of(o), reversals.taken_back(o)
+    if plain.fate is not Fate.STANDS or taken.at_most == 0:
+        return plain
+    jobs = ", ".join(r.job.label for r in by)
+    if taken.surely >= taken.whole:
+        return replace(
+            plain, fate=Fate.REVERSED, sentence=f"{o.receiver.title} has taken it back, by {jobs}."
+        )
+    if any(reversals.is_open(r) for r in by):
+        said = f"Whether {o.receiver.title} has taken it back by {jobs} is being found out."
+        return replace(plain, fate=Fate.CHECKING, sentence=said)
+    part = ""
+    if o.amount_minor is not None and taken.surely:
+        part = f" {reversals.in_words(taken.surely, o.currency)} of it is taken back."
+    asked = f" {jobs} is to take it back." if taken.at_most > taken.surely else ""
+    return replace(plain, sentence=f"{plain.sentence.partition(';')[0].rstrip('.')}.{part}{asked}")
 
 
 def _fate_of(o: Operation) -> FateOf:

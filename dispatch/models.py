@@ -159,6 +159,38 @@ class Operation(TenantModel):
         return f"CF-{self.job_id:05d}-{self.ordinal:02d}"
 
 
+class Reversal(TenantModel):
+    """A job that takes back what an operation did, wholly or in part: what for, and under which id of the receiver's.
+
+    The database adds up what all of an operation take back, and lets it be no more than was applied.
+    """
+
+    append_only: ClassVar = True
+    app_rights: ClassVar = Rights(insert=True)
+
+    original = TenantForeignKey(Operation)
+    job = TenantForeignKey(Job, db_index=False)
+    receipt_id = models.CharField(max_length=200, default="", blank=True)
+    amount_minor = models.BigIntegerField(null=True, blank=True)
+    currency = models.CharField(max_length=3, default="", blank=True)
+    reason = models.CharField(max_length=1000)
+    asked_by = models.CharField(max_length=200)
+    asked_at = models.DateTimeField()
+
+    class Meta(TenantModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job"], name="one_reversal_a_job"),
+            models.CheckConstraint(
+                condition=Q(amount_minor__isnull=True, currency="")
+                | (Q(amount_minor__gt=0) & ~Q(currency="")),
+                name="a_reversal_takes_something_back",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"reversal of operation {self.original_id} by job {self.job_id}"
+
+
 class Submission(TenantModel):
     """One send of an operation: opened before the first byte, closed by its outcome or by whoever takes it over."""
 

@@ -5,13 +5,14 @@ written, a job ends only when its operations are settled, and one that failed go
 # ruff: noqa: S608 - the statements are made of names from this code, never of input
 from __future__ import annotations
 
-from dispatch.states import MOVES, UNSETTLED, WITHOUT_EFFECT
+from dispatch.states import MAY_STAND, MOVES, UNSETTLED, WITHOUT_EFFECT
 
 
 def statements() -> str:
     """Functions and triggers of this room; repeatable."""
     moves = ", ".join(f"('{a}', '{b}')" for a, b in sorted(MOVES))
     unsettled = ", ".join(f"'{s}'" for s in UNSETTLED)
+    may_stand = ", ".join(f"'{s}'" for s in MAY_STAND)
     without_effect = ", ".join(f"'{s}'" for s in WITHOUT_EFFECT)
     return f"""
 CREATE OR REPLACE FUNCTION dispatch_operation_moves() RETURNS trigger LANGUAGE plpgsql
@@ -97,6 +98,40 @@ END $$;
 CREATE OR REPLACE TRIGGER ends_when_settled BEFORE INSERT ON workflows_journalentry
   FOR EACH ROW WHEN (NEW.to_state IN ('CONFIRMED', 'FAILED', 'CANCELLED'))
   EXECUTE FUNCTION dispatch_ends_when_settled();
+
+-- How much of an operation its compensations take back, less what compensations of those give back. `sure`: only what is
+-- confirmed, less all that may be given back; else all that is not surely in vain, less what is surely given back.
+CREATE OR REPLACE FUNCTION dispatch_reversed(wanted bigint, sure boolean) RETURNS bigint LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public AS $$
+DECLARE total bigint;
+BEGIN
+  SELECT coalesce(sum(greatest(coalesce(r.amount_minor, 1) - (
+      SELECT coalesce(sum(dispatch_reversed(o.id, NOT sure)), 0) FROM dispatch_operation o WHERE o.job_id = r.job_id
+    ), 0)), 0) INTO total
+    FROM dispatch_reversal r JOIN workflows_job j ON j.id = r.job_id
+    WHERE r.original_id = wanted AND CASE
+      WHEN sure THEN EXISTS (SELECT FROM dispatch_operation o WHERE o.job_id = r.job_id AND o.state = 'CONFIRMED')
+      ELSE j.ended_at IS NULL OR EXISTS (
+        SELECT FROM dispatch_operation o WHERE o.job_id = r.job_id AND o.state IN ({may_stand})) END;
+  RETURN total;
+END $$;
+CREATE OR REPLACE FUNCTION dispatch_reverses_no_more() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS $$
+DECLARE o record;
+BEGIN
+  SELECT id, job_id, state, abs(amount_minor) AS amount_minor, currency, receipt_id INTO o FROM dispatch_operation
+    WHERE id = NEW.original_id AND tenant_id = NEW.tenant_id FOR NO KEY UPDATE;
+  IF NOT FOUND OR o.state <> 'CONFIRMED' OR o.job_id = NEW.job_id OR o.receipt_id <> NEW.receipt_id THEN
+    RAISE EXCEPTION 'operation % was not applied as said', NEW.original_id USING ERRCODE = 'check_violation';
+  END IF;
+  IF (NEW.amount_minor IS NULL) <> (o.amount_minor IS NULL) OR NEW.currency <> o.currency
+    OR coalesce(NEW.amount_minor, 1) + dispatch_reversed(o.id, false) > coalesce(o.amount_minor, 1) THEN
+    RAISE EXCEPTION 'more of operation % would be taken back than was applied', o.id USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER reverses_no_more BEFORE INSERT ON dispatch_reversal
+  FOR EACH ROW EXECUTE FUNCTION dispatch_reverses_no_more();
 
 CREATE OR REPLACE FUNCTION dispatch_redriven_without_effect() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS $$

@@ -185,6 +185,11 @@ def recheck(ctx: Ctx, draft: ProposalDraft) -> list[str]:
     return objections
 
 
+def read_vendor(ctx: Ctx, receiver: str, vendor_id: str) -> dict[str, Any]:
+    """A vendor's record as the ERP behind a receiver has it now."""
+    return _read(ctx, receiver.removeprefix("astrel-erp-"), vendor_id)
+
+
 def _read(ctx: Ctx, erp: str, vendor_id: str) -> dict[str, Any]:
     return read_record(ctx, receiver=f"astrel-erp-{erp}", path=f"{erp}/vendors/{vendor_id}")
 

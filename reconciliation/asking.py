@@ -249,6 +249,7 @@ BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.RESUBMIT: ("Resubmit…", ""),
     _V.ACCEPT_CONFLICT: ("Accept…", ""),
     _V.REOPEN: ("Reopen…", ""),
+    _V.COMPENSATE: ("Compensate…", ""),
     _V.RETRY: ("Try again…", "t"),
     _V.CORRECT: ("Correct…", ""),
     _V.SKIP: ("Skip…", ""),
@@ -270,5 +271,6 @@ URL_OF: dict[VerbName, str] = {
     _V.CORRECT: "item-correct",
     _V.MIGRATE: "job-migrate",
     _V.RUN_AGAIN: "job-run-again",
+    _V.COMPENSATE: "operation-compensate",
     **{a.verb: a.url_name for a in ASKS if a.verb is not None},
 }

@@ -125,6 +125,8 @@ class CasePage:
     job_title: str
     job_state: str
     operation_id: int | None
+    applied_id: int | None
+    """The operation that "compensate" would take back, if there is one."""
     message_id: int | None
     operation_label: str
     operation_key: str
@@ -190,6 +192,7 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         job_title=case.job.title,
         job_state=case.job.state,
         operation_id=operation.pk if operation else None,
+        applied_id=situation.compensable.operation_id,
         message_id=case.message_id,
         operation_label=operation.label if operation else "",
         operation_key=operation.operation_key if operation else "",

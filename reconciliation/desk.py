@@ -74,9 +74,11 @@ def ladder(page: CasePage, slug: str) -> list[Rung]:
 
 def _url_of(verb: Verb, page: CasePage, slug: str) -> str:
     """A correction has a page of its own, beside what the step was given, and so has a migration: too much for a dialog.
-    Steps are run again from the job's page."""
+    Steps are run again from the job's page, and what was applied is compensated there."""
     if verb.name in (VerbName.MIGRATE, VerbName.RUN_AGAIN):
         return link(URL_OF[verb.name], slug, page.job_id)
+    if verb.name is VerbName.COMPENSATE:
+        return link(URL_OF[verb.name], slug, page.job_id, page.applied_id) if page.applied_id else ""
     if verb.name is VerbName.CORRECT:
         return link(URL_OF[verb.name], slug, page.job_id, page.item_id) if page.item_id else ""
     return reverse(URL_OF[verb.name], args=(slug, page.case_id))

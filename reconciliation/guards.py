@@ -121,6 +121,11 @@ def accept_conflict(s: Situation) -> str:
     return ""
 
 
+def compensate(s: Situation) -> str:
+    """Something that was applied, of which something is left, and a workflow that says how."""
+    return s.compensable.why_not
+
+
 def reopen(s: Situation) -> str:
     """A settled outcome that nothing else has been built on."""
     return s.why_not_reopen

@@ -23,6 +23,7 @@ class VerbName(StrEnum):
     RESUBMIT = "resubmit same key"
     ACCEPT_CONFLICT = "accept conflict"
     REOPEN = "reopen"
+    COMPENSATE = "compensate"
     RETRY = "retry"
     CORRECT = "correct and retry"
     SKIP = "skip"
@@ -76,7 +77,9 @@ KINDS: dict[CaseKind, Terms] = {
     CaseKind.UNKNOWN_OUTCOME: Terms(_hours(4), _DOUBT, queue=Queue.UNRESOLVED),
     CaseKind.CONFLICTED: Terms(_hours(4), (_V.LOOK_UP, _V.ACCEPT_CONFLICT), queue=Queue.UNRESOLVED),
     CaseKind.PARTIAL: Terms(
-        _hours(8), (_V.LOOK_UP, _V.GO_ON, _V.STOP_HERE, _V.RESUBMIT), queue=Queue.UNRESOLVED
+        _hours(8),
+        (_V.LOOK_UP, _V.GO_ON, _V.STOP_HERE, _V.COMPENSATE, _V.RESUBMIT),
+        queue=Queue.UNRESOLVED,
     ),
     CaseKind.CONFIRMATION_OVERDUE: Terms(_hours(24), _DOUBT, blocking=False, queue=Queue.UNRESOLVED),
     CaseKind.POSSIBLE_DUPLICATE: Terms(
@@ -101,7 +104,7 @@ KINDS: dict[CaseKind, Terms] = {
     CaseKind.SEND_BLOCKED: Terms(_hours(4), (_V.GO_ON, _V.RETRY, _V.GIVE_UP, _V.CANCEL)),
     CaseKind.CANCELLED_WITH_EFFECT: Terms(
         _hours(24),
-        (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        (_V.LOOK_UP, _V.COMPENSATE, _V.RECORD_OUTCOME),
         blocking=False,
         queue=Queue.CANCELLED_WITH_EFFECT,
         outcomes=("the change stands", "the change was reversed elsewhere"),
@@ -109,7 +112,7 @@ KINDS: dict[CaseKind, Terms] = {
     ),
     CaseKind.CONTRADICTED: Terms(
         _hours(4),
-        (_V.LOOK_UP, _V.RECORD_OUTCOME, _V.REOPEN),
+        (_V.LOOK_UP, _V.RECORD_OUTCOME, _V.COMPENSATE, _V.REOPEN),
         blocking=False,
         queue=Queue.UNRESOLVED,
         outcomes=("the evidence was mistaken", "the change stands", "the change was reversed elsewhere"),

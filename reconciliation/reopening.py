@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from approvals.models import Proposal
+from dispatch import reversals
 from dispatch.models import Operation
 from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
 from reconciliation import words
@@ -32,6 +33,9 @@ def why_not(job: Job, operation: Operation | None) -> str:
 
 
 def _in_the_way(job: Job, operation: Operation) -> str:
+    if operation.state == S.CONFIRMED and reversals.taken_back(operation).at_most:
+        jobs = ", ".join(r.job.label for r in reversals.reversals_of([operation])[operation.pk])
+        return f"{operation.label} is compensated, by {jobs}: what was recorded of it stays."
     if plan.standing_of(job) in (Standing.UNDER_WAY, Standing.BLOCKED, Standing.STOPPED):
         return f"What the steps of {job.label} made is being undone: that has to end first."
     other = (

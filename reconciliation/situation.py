@@ -30,6 +30,7 @@ from dispatch.states import OperationState
 from reconciliation import reopening
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
+from reconciliation.reversing import NOTHING, Compensable, compensable
 from reconciliation.reviewing import operations_of
 from workflows import known, rerunning
 from workflows.migrating.planning import targets_of, why_not
@@ -133,6 +134,9 @@ class Situation:
     why_not_reopen: str
     """Why its operation cannot become unknown again, in a sentence, or nothing. Of what was resolved or contradicted only."""
 
+    compensable: Compensable
+    """What can be taken back of its job, and why not. Of the kinds that ask about an effect only."""
+
     unreachable: bool
     """Whether one of those waits behind an operation that stopped, so that it could never be its turn."""
 
@@ -173,6 +177,7 @@ def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situ
         why_not_migrate=_why_not_migrate(job) if case.kind == CaseKind.REVISION_MISSING else "",
         why_not_run_again=rerunning.why_not(job) if VerbName.RUN_AGAIN in terms_of(case.kind).verbs else "",
         why_not_reopen=_why_not_reopen(job, case, operation),
+        compensable=_compensable(job, case, siblings, operation),
         unreachable=_unreachable(siblings),
         clock=database_clock(),
     )
@@ -182,6 +187,12 @@ def _why_not_reopen(job: Job, case: Case, operation: Operation | None) -> str:
     if case.resolved_at is None and VerbName.REOPEN not in terms_of(case.kind).verbs:
         return ""
     return reopening.why_not(job, operation)
+
+
+def _compensable(job: Job, case: Case, siblings: list[Operation], operation: Operation | None) -> Compensable:
+    if case.resolved_at is not None or VerbName.COMPENSATE not in terms_of(case.kind).verbs:
+        return NOTHING
+    return compensable(job, siblings, operation)
 
 
 def _why_not_migrate(job: Job) -> str:

@@ -147,6 +147,12 @@ RULES: dict[VerbName, _Rule] = {
         _always,
         danger=True,
     ),
+    VerbName.COMPENSATE: _Rule(
+        "Compensate",
+        _says("Starts a job that takes it back, with a proposal, a key and a full approval of its own."),
+        guards.compensate,
+        _never,
+    ),
     VerbName.REOPEN: _Rule(
         "Reopen",
         _says("New evidence speaks against what was recorded: asks again what became of it. Needs a second person."),

@@ -125,7 +125,7 @@ def asks(ask: Ask) -> DoorView[...]:
     """The view of one question: GET asks, as a page or as a dialog; POST does it, or asks again with what was typed."""
 
     @require_http_methods(["GET", "HEAD", "POST"])
-    @tenant_page()
+    @tenant_page(takes_files=True)
     def view(request: TenantRequest, slug: str, case_id: int, request_id: int = 0) -> HttpResponseBase:
         with reading(request.tenant.pk):
             page = case_page(case_id, request.person.pk, now=request.now)

@@ -94,6 +94,13 @@ def current(name: str) -> Workflow:
     return marked[0]
 
 
+def compensating(name: str) -> Workflow | None:
+    """The workflow whose jobs take back what jobs of this one did, or None. Of several the first by name."""
+    names = sorted({n for (n, _), w in workflows().items() if name in w.compensates})
+    found = (current(n) for n in names)
+    return next((w for w in found if name in w.compensates), None)
+
+
 def pinned(name: str, revision: str, digest: str) -> Workflow:
     """Exactly the definition that a job pinned, or RevisionMissing."""
     workflow = workflows().get((name, revision))

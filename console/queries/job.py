@@ -33,7 +33,7 @@ PATH = (
     JobState.SUBMITTED,
     JobState.CONFIRMED,
 )
-NAMED = 3
+NAMED, FEW = 3, 20
 OFF_PATH = (JobState.FAILED, JobState.CANCELLED, JobState.NEEDS_RECONCILIATION)
 
 
@@ -55,6 +55,22 @@ class Fate:
     mark: str
     count: int
     sentence: str
+
+
+_MARKS = {
+    FateWord.STOPPED: "done",
+    FateWord.REVERSED: "confirmed",
+    FateWord.STANDS: "no",
+    FateWord.CHECKING: "unknown",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Became:
+    """The fate of one operation of an ended job, with its mark."""
+
+    of: FateOf
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +179,25 @@ def fates(job: Job) -> list[Fate]:
         found[fate.fate].append(fate)
     unsent = len(found[FateWord.STOPPED])
     return [
-        Fate(FateWord.STOPPED, "done", steps + unsent, _stopped(job, steps, unsent)),
-        _fate(FateWord.REVERSED, "confirmed", found, "None: cancelling takes nothing back by itself."),
-        _fate(FateWord.STANDS, "no", found, "None: nothing is known to have been applied."),
-        _fate(FateWord.CHECKING, "unknown", found, "None: no outcome is open."),
+        Fate(FateWord.STOPPED, _MARKS[FateWord.STOPPED], steps + unsent, _stopped(job, steps, unsent)),
+        _fate(FateWord.REVERSED, found, "None: cancelling takes nothing back by itself."),
+        _fate(FateWord.STANDS, found, "None: nothing is known to have been applied."),
+        _fate(FateWord.CHECKING, found, "None: no outcome is open."),
     ]
 
 
-def _fate(word: FateWord, mark: str, found: dict[FateWord, list[FateOf]], none: str) -> Fate:
+def became(job: Job) -> list[Became]:
+    """What became of each operation of a job that has ended, in the four words; of the first few where they are many."""
+    if job.state not in ENDED:
+        return []
+    return [Became(f, _MARKS[f.fate]) for f in dispatch_fates.fates(job)[:FEW]]
+
+
+def _fate(word: FateWord, found: dict[FateWord, list[FateOf]], none: str) -> Fate:
     rows = found[word]
     said = " ".join(f"{row.label}: {row.sentence}" for row in rows[:NAMED])
     more = f" And {several(len(rows) - NAMED, 'other')}." if len(rows) > NAMED else ""
-    return Fate(word, mark, len(rows), said + more if rows else none)
+    return Fate(word, _MARKS[word], len(rows), said + more if rows else none)
 
 
 def _stopped(job: Job, steps: int, unsent: int) -> str:

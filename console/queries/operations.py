@@ -11,8 +11,9 @@ from access.tenancy import TenantQuerySet
 from console.queries.looks import Look, looks_at
 from console.queries.standing import Sign
 from dispatch import queries as dispatch
-from dispatch.models import Operation
+from dispatch.models import Operation, Reversal
 from dispatch.queries import OperationView
+from dispatch.reversals import reversals_of
 from dispatch.states import OperationState
 from workflows.models import Job
 
@@ -40,6 +41,8 @@ class OperationRow:
 
     view: OperationView
     sign: Sign
+    reversals: Sequence[Reversal] = ()
+    """The jobs that were to take it back, or are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,12 @@ def _urgency() -> Case:
 
 
 def _rows(operations: Sequence[Operation]) -> list[OperationRow]:
-    return [OperationRow(view, _sign_of(view.operation)) for view in dispatch.views_of(operations)]
+    applied = [o for o in operations if o.state == S.CONFIRMED]
+    taken = reversals_of(applied) if applied else {}
+    return [
+        OperationRow(view, _sign_of(view.operation), taken.get(view.operation.pk, ()))
+        for view in dispatch.views_of(operations)
+    ]
 
 
 def _looks(job: Job, rows: Sequence[OperationRow]) -> list[Look]:

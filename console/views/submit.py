@@ -26,7 +26,8 @@ from workflows.authoring import Problem, Workflow
 def choose(request: TenantRequest, slug: str) -> HttpResponseBase:
     """The workflows that are installed here."""
     installed = registry.workflows()
-    names = sorted({w.name for w in installed.values()})
+    # What takes back other jobs' changes begins from one of those, never here.
+    names = sorted({w.name for w in installed.values() if not w.compensates})
     context = {"workflows": [registry.current(n) for n in names], "unusable": bool(installed.unusable)}
     return render(request, "console/choose.html", context)
 
@@ -70,9 +71,12 @@ def submit(request: TenantRequest, slug: str, workflow: str) -> HttpResponseBase
 
 def _definition(name: str) -> Workflow:
     try:
-        return registry.current(name)
+        definition = registry.current(name)
     except registry.NoSuchWorkflow as error:
         raise Http404(str(error)) from error
+    if definition.compensates:
+        raise Http404(f"A job of {name} begins where another job's change is compensated.")
+    return definition
 
 
 def _keep_files(request: TenantRequest, form: SubmitForm) -> list[Problem]:

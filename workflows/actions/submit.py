@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db import connection
 
 from access import authority
 from access.refusals import Conflict, Unprocessable
-from access.roles import Role
+from access.roles import Actor, Role
 from access.tenancy import acting
 from workflows import deadlines, files, journal, known, references, registry, stages, submissions
 from workflows.authoring import Problem, Workflow
@@ -17,6 +18,10 @@ from workflows.models import Job
 from workflows.states import JobState
 
 LONGEST_KEY = 200
+
+
+class OnlyByCompensating(Unprocessable):
+    """A job of this workflow begins from an applied operation of another, never from a form."""
 
 
 class SubmissionKeyReused(Unprocessable):
@@ -52,10 +57,14 @@ def submit_job(
     """Accept one submission, or answer the job that the same key made before.
 
     `value` is the parsed input. Locks the submission key. Raises NoSuchWorkflow, InvalidSubmission, NotPermitted,
-    SubmissionKeyReused, ReferenceTaken, DefinitionChanged; then there is no job.
+    SubmissionKeyReused, ReferenceTaken, OnlyByCompensating, DefinitionChanged; then there is no job.
     """
     definition = registry.current(workflow)
     known.require(definition)
+    if definition.compensates:
+        raise OnlyByCompensating(
+            f"A job of {workflow} takes back what another job did: compensate that, on its page."
+        )
     text = submissions.check(definition, value)
     named = files.named_in(definition, text, value)
     if not submission_key or len(submission_key) > LONGEST_KEY or not submission_key.isprintable():
@@ -68,39 +77,56 @@ def submit_job(
         )
     with acting(tenant_id):
         actor = authority.require(person_id, Role.SUBMITTER)
-        _lock_key(tenant_id, workflow, submission_key)
-        existing = Job.objects.filter(workflow=workflow, submission_key=submission_key).first()
-        if existing is not None:
-            return _replay(existing, submissions.digest(text))
-        found = files.lock_named(named)
-        job = _new_job(
-            tenant_id=tenant_id,
-            definition=definition,
-            text=text,
-            submission_key=submission_key,
-            person_id=person_id,
-            source=source,
-            now=now,
-        )
-        files.bind(job, found)
-        journal.transition(
-            job=job,
-            to=JobState.RECEIVED,
-            event="job.received",
-            actor=actor,
-            evidence={
-                "submission_key": submission_key,
-                "input": job.input_digest,
-                "workflow": workflow,
-                "revision": job.revision,
-                "configuration": job.configuration_digest,
-                "source": source,
-                **({"files": [f.digest for f in found]} if found else {}),
-            },
-        )
-        stages.open_validation(job=job, now=now)
-        deadlines.watch(job)
-        return Submitted(job_id=job.pk, replayed=False)
+        submission = CheckedSubmission(definition, text, submission_key, person_id, source, now, tuple(named))
+        return submit_inside(tenant_id=tenant_id, submission=submission, actor=actor)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSubmission:
+    """One checked submission. `told`: what the journal's first line says beside what it always says."""
+
+    definition: Workflow
+    text: str
+    key: str
+    person_id: int
+    source: str
+    now: datetime
+    files: tuple[files.Named, ...] = ()
+    told: Mapping[str, object] = field(default_factory=dict)
+
+
+def submit_inside(*, tenant_id: int, submission: CheckedSubmission, actor: Actor) -> Submitted:
+    """Accept it inside an action's transaction, or answer the job that the same key made before. Locks the key.
+
+    Raises SubmissionKeyReused, ReferenceTaken, InvalidSubmission.
+    """
+    definition, now = submission.definition, submission.now
+    _lock_key(tenant_id, definition.name, submission.key)
+    existing = Job.objects.filter(workflow=definition.name, submission_key=submission.key).first()
+    if existing is not None:
+        return _replay(existing, submissions.digest(submission.text))
+    found = files.lock_named(submission.files)
+    job = _new_job(tenant_id, submission)
+    files.bind(job, found)
+    journal.transition(
+        job=job,
+        to=JobState.RECEIVED,
+        event="job.received",
+        actor=actor,
+        evidence={
+            "submission_key": submission.key,
+            "input": job.input_digest,
+            "workflow": definition.name,
+            "revision": job.revision,
+            "configuration": job.configuration_digest,
+            "source": submission.source,
+            **({"files": [f.digest for f in found]} if found else {}),
+            **submission.told,
+        },
+    )
+    stages.open_validation(job=job, now=now)
+    deadlines.watch(job)
+    return Submitted(job_id=job.pk, replayed=False)
 
 
 def _replay(existing: Job, digest: str) -> Submitted:
@@ -111,16 +137,8 @@ def _replay(existing: Job, digest: str) -> Submitted:
     return Submitted(job_id=existing.pk, replayed=True)
 
 
-def _new_job(
-    *,
-    tenant_id: int,
-    definition: Workflow,
-    text: str,
-    submission_key: str,
-    person_id: int,
-    source: str,
-    now: datetime,
-) -> Job:
+def _new_job(tenant_id: int, submission: CheckedSubmission) -> Job:
+    definition, text, now = submission.definition, submission.text, submission.now
     value = definition.input.model_validate_json(text)
     reference = definition.reference_of(value) if definition.reference_of else ""
     if reference:
@@ -139,11 +157,11 @@ def _new_job(
         configuration_digest=registry.digests()[definition.name, definition.revision],
         title=title[:300],
         reference=reference,
-        submission_key=submission_key,
+        submission_key=submission.key,
         input=text,
         input_digest=submissions.digest(text),
-        submitted_by_id=person_id,
-        source=source,
+        submitted_by_id=submission.person_id,
+        source=submission.source,
         created_at=now,
         deadline_at=None if definition.deadline is None else now + definition.deadline,
     )

@@ -7,6 +7,7 @@ from workflows.authoring.errors import Invalid, Permanent, Problem, Retryable
 from workflows.authoring.files import Accepts, File, FileDigest, FileKind, NoSuchFile
 from workflows.authoring.migrations import Migration
 from workflows.authoring.policies import BadDefinition, Needs, Retry
+from workflows.authoring.reversals import Applied
 from workflows.authoring.usage import Usage
 from workflows.authoring.values import Amount, Currency
 from workflows.authoring.waits import Event, Question, Sleep, Woken
@@ -15,6 +16,7 @@ from workflows.authoring.workflow import Workflow
 __all__ = [
     "Accepts",
     "Amount",
+    "Applied",
     "BadDefinition",
     "Completion",
     "Ctx",

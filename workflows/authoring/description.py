@@ -45,6 +45,8 @@ def describe(workflow: Workflow) -> str:
     }
     if workflow.compensations:
         described["compensations"] = sorted(workflow.compensations)
+    if workflow.compensates:
+        described["compensates"] = sorted(workflow.compensates)
     return json.dumps(described, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

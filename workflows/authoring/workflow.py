@@ -31,6 +31,7 @@ from workflows.authoring import description
 from workflows.authoring.drafts import ProposalDraft
 from workflows.authoring.migrations import Migration
 from workflows.authoring.policies import BadDefinition, Needs, Retry
+from workflows.authoring.reversals import Applied
 from workflows.authoring.steps import VALIDATE_STAGE, Compensation, EachSource, Handler, Parameter, Step
 from workflows.authoring.waits import result_of
 from workflows.kinds import StageKind
@@ -60,6 +61,8 @@ class Workflow:
     source_versions: list[Handler] = field(default_factory=list)
     approval: list[str] = field(default_factory=list)
     compensations: dict[str, Compensation] = field(default_factory=dict)
+    compensates: tuple[str, ...] = ()
+    """Names of workflows whose applied operations its jobs take back; its input is `Applied`."""
     deadline: timedelta | None = None
     """How long after its submission a job's steps may run; then it is held, with a case."""
     current: bool = False
@@ -78,6 +81,8 @@ class Workflow:
                 f"{self.name}: compatible_with holds digests, 12 to 64 hexadecimal figures each"
             )
         description.plain(self.settings, f"{self.name}: settings")
+        if self.compensates and not issubclass(self.input, Applied):
+            raise BadDefinition(f"{self.name}: what compensates other workflows has Applied as its input")
         if self.deadline is not None and self.deadline <= timedelta(0):
             raise BadDefinition(f"{self.name}: a deadline is longer than nothing")
 
