@@ -20,6 +20,7 @@ class ReconciliationConfig(AppConfig):
             waiting,
         )
         from reconciliation.bulk import working
+        from reconciliation.incidents import sweeping
         from workflows import errands, hooks
         from workflows.replaying import comparing
         from workflows.states import ENDED, JobState
@@ -69,6 +70,7 @@ class ReconciliationConfig(AppConfig):
             hooks.on_state(state, answering.ended)
         hooks.on_state(JobState.CANCELLED, listening.cancelled)
         errands.register(working.ERRAND)
+        errands.register(sweeping.ERRAND)
         errands.register(undelivered.ERRAND)
         errands.register(old_messages.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)

@@ -135,6 +135,8 @@ class CasePage:
     proposal_id: int | None
     proposal_label: str
     receiver: str
+    incident_id: int | None
+    """The storm that it belongs to."""
 
     contract_version: int | None
     terms: Sequence[Term]
@@ -201,6 +203,7 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         proposal_id=doubt.proposal.pk if doubt else None,
         proposal_label=doubt.proposal.label if doubt else "",
         receiver=operation.receiver.title if operation else "",
+        incident_id=case.incident_id,
         contract_version=doubt.contract_version if doubt else None,
         terms=explain(doubt.contract) if doubt else [],
         evidence=_evidence(situation),

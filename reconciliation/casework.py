@@ -16,6 +16,7 @@ from access.tenancy import notes
 from dispatch.models import Operation, Submission
 from outbox.models import Message
 from reconciliation import notifying
+from reconciliation.incidents.joining import ALONE, Fault, Joined, join
 from reconciliation.kinds import terms_of
 from reconciliation.locks import lock_case
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
@@ -50,7 +51,8 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         keep_evidence(job=job, case=case, summary=question.told, source=question.source, actor=actor, now=now)
         return case
     notes().pop(_without_cases(job), None)
-    terms = terms_of(question.kind)
+    terms, fault = terms_of(question.kind), fault_of(question)
+    joined = _joined(job, question, fault, now)
     case = Case.objects.create(
         tenant_id=job.tenant_id,
         kind=question.kind.value,
@@ -59,7 +61,8 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         item=question.item,
         message=question.message,
         receiver_id=question.operation.receiver_id if question.operation else None,
-        fault=fault_of(question),
+        fault=fault,
+        incident=joined.incident,
         title=question.title,
         detail=question.told,
         owner_role=terms.owner.value,
@@ -76,8 +79,11 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         "owner": case.owner_role,
         "due_at": case.due_at.isoformat(),
     }
+    if joined.incident is not None:
+        evidence["incident"] = joined.incident.pk
     journal.record(job=job, event="case.opened", actor=actor, evidence=evidence)
-    notifying.case_opened(job, case, now)
+    if not joined.storm:
+        notifying.case_opened(job, case, now)
     return case
 
 
@@ -245,6 +251,13 @@ def fault_of(question: Question) -> str:
     last = Submission.objects.filter(operation=question.operation).order_by("-number")
     told = question.fault or last.values_list("fault", flat=True).first() or question.operation.fate_note
     return storable(told.partition(":")[0])[:80]
+
+
+def _joined(job: Job, question: Question, fault: str, now: datetime) -> Joined:
+    if question.operation is None or not fault:
+        return ALONE
+    same = Fault(job.tenant_id, question.operation.receiver_id, question.kind.value, fault)
+    return join(same, now)
 
 
 def bring_forward(case: Case, now: datetime) -> None:

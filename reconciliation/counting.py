@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 
 from reconciliation.expecting import expected
 from reconciliation.models import Case
-from reconciliation.narrowing import AGES
+from reconciliation.narrowing import AGES, GROUPED
 from reconciliation.tabs import EXPECTED, TABS
 
 
@@ -46,6 +46,7 @@ class Counts:
     mine: int
     nobodys: int
     snoozed: int
+    grouped: int
     tabs: tuple[ShownTab, ...]
     ages: tuple[Bucket, ...]
 
@@ -64,6 +65,7 @@ def counts(person_id: int, *, now: datetime) -> Counts:
         mine=sums["own"],
         nobodys=sums["free"],
         snoozed=sums["asleep"],
+        grouped=sums["grouped"],
         tabs=_tabs(by_kind),
         ages=_ages(sums),
     )
@@ -75,6 +77,7 @@ def _figures(person_id: int, now: datetime) -> dict[str, Any]:
         "own": Count("kind", filter=Q(assignee_id=person_id)),
         "free": Count("kind", filter=Q(assignee__isnull=True)),
         "asleep": Count("kind", filter=Q(snoozed_until__gt=now)),
+        "grouped": Count("kind", filter=GROUPED),
         **{f"age_{age.name}": Count("kind", filter=age.opened(now)) for age in AGES},
     }
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AGAIN, STOP
 from reconciliation.asking import BUTTONS, URL_OF
 from reconciliation.kinds import VerbName
+from reconciliation.links import link
 from reconciliation.queries import CasePage
 from reconciliation.verbs import Verb
 from web.times import WITHIN_THE_DAY
@@ -109,11 +110,3 @@ def asked_for(page: CasePage) -> list[tuple[str, str]]:
         if value := details.get(name):
             found.append((label, words.get(value, value)))
     return found
-
-
-def link(name: str, *args: object) -> str:
-    """The address of another room's page, or "" where this installation has no such page."""
-    try:
-        return reverse(name, args=args)
-    except NoReverseMatch:
-        return ""

@@ -12,11 +12,12 @@ from django.db.models import Q, QuerySet
 from access.models import Membership
 from access.roles import Role
 from dispatch.models import Receiver
-from reconciliation.models import Case, CaseKind
+from reconciliation.models import Case, CaseKind, Incident
 from reconciliation.tabs import tab_named
 from workflows import registry
 
 ME, NOBODY = "me", "nobody"
+WITH = "with"
 LATE, SOON, KEY_ENDS = "late", "soon", "key"
 SOON_HOURS, KEY_HOURS = 4, 8
 WHO_OWN = (Role.OPERATOR, Role.ADMIN)
@@ -52,7 +53,8 @@ class Narrowing:
     """What was chosen; an empty string narrows nothing.
 
     `kind`: the name of a tab, or of a kind of case. `receiver`: its name. `owner`: "me", "nobody" or a handle. `due`: one
-    of the words above. `snoozed`: those that were put off stand in the list too.
+    of the words above. `snoozed`: those that were put off stand in the list too. `incident`: the number of one, or "with":
+    those of incidents that are nobody's stand in the list too, and not only in their incidents.
     """
 
     kind: str = ""
@@ -62,6 +64,7 @@ class Narrowing:
     age: str = ""
     due: str = ""
     snoozed: str = ""
+    incident: str = ""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -77,7 +80,7 @@ EVERYTHING = Narrowing()
 
 
 def faults_of(chosen: Narrowing) -> list[str]:
-    """What of it means nothing here (any more), each in a sentence. At most two queries."""
+    """What of it means nothing here (any more), each in a sentence. At most three queries."""
     found = []
     if chosen.kind and not _kinds(chosen.kind):
         found.append(f"There is no kind of case “{chosen.kind}”.")
@@ -87,6 +90,8 @@ def faults_of(chosen: Narrowing) -> list[str]:
         found.append(f"“{chosen.due}” says nothing of a due time.")
     if chosen.receiver and not Receiver.objects.filter(name=chosen.receiver).exists():
         found.append(f"There is no receiver “{chosen.receiver}” here.")
+    if chosen.incident not in ("", WITH) and _incident(chosen.incident) is None:
+        found.append(f"There is no incident “{chosen.incident}” here.")
     named = chosen.owner and chosen.owner not in (ME, NOBODY)
     if named and _person(chosen.owner) is None:
         found.append(f"Nobody called “{chosen.owner}” belongs to this organisation.")
@@ -119,6 +124,10 @@ def _with(chosen: str, found: Iterable[str]) -> list[tuple[str, str]]:
     return [(name, name) for name in sorted({*found, *([chosen] if chosen else [])})]
 
 
+GROUPED = Q(incident__isnull=False, assignee__isnull=True)
+"""Cases that their incident stands for: nobody has taken them out of it."""
+
+
 def narrowed(chosen: Narrowing, *, person_id: int, now: datetime) -> QuerySet[Case]:
     """The open cases that are left. What means nothing narrows nothing: `faults_of` says so."""
     cases = Case.objects.filter(
@@ -132,6 +141,11 @@ def narrowed(chosen: Narrowing, *, person_id: int, now: datetime) -> QuerySet[Ca
         cases = cases.filter(job__workflow=chosen.workflow)
     if age := _age(chosen.age):
         cases = cases.filter(age.opened(now))
+    incident = _incident(chosen.incident)
+    if incident is not None:
+        cases = cases.filter(incident=incident)
+    elif chosen.incident != WITH:
+        cases = cases.exclude(GROUPED)
     if not chosen.snoozed:
         cases = cases.filter(Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=now))
     return cases
@@ -146,6 +160,12 @@ def _person(handle: str) -> int | None:
     """Somebody who belongs to the organisation, or did: their cases stay theirs until they are given to others."""
     members = Membership.objects.filter(person__username=handle)
     return members.values_list("person_id", flat=True).first()
+
+
+def _incident(number: str) -> Incident | None:
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        return None
+    return Incident.objects.filter(pk=int(number)).first()
 
 
 def _kinds(name: str) -> tuple[str, ...]:

@@ -7,15 +7,16 @@ from datetime import datetime
 from access.roles import Role
 from outbox import events
 from outbox.writing import Notice, write
-from reconciliation.models import Case
+from reconciliation.models import Case, Incident
 from workflows.models import Job
 
-OPENED = "case.opened"
+OPENED, STORM = "case.opened", "incident.opened"
 
 
 def declare() -> None:
-    """Make the event known that endpoints can choose."""
+    """Make the events known that endpoints can choose."""
     events.declare(OPENED, "a question needs a person")
+    events.declare(STORM, "many cases ask about one fault of one receiver")
 
 
 def case_opened(job: Job, case: Case, now: datetime) -> None:
@@ -29,3 +30,16 @@ def case_opened(job: Job, case: Case, now: datetime) -> None:
         subject={"job": job.pk, "case": case.pk},
     )
     write(notice, roles=[Role(case.owner_role)], now=now)
+
+
+def incident_opened(incident: Incident, cases: int, now: datetime) -> None:
+    """Everybody who works on cases is told of a storm, once. In the transaction that journals it."""
+    notice = Notice(
+        event=STORM,
+        key=f"{STORM}/{incident.pk}",
+        title=f"{incident.label}: {incident.kind} at {incident.receiver.title}, {cases} cases so far",
+        page="incident",
+        page_args=(incident.pk,),
+        subject={"incident": incident.pk},
+    )
+    write(notice, roles=[Role.OPERATOR], now=now)

@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 from reconciliation import views
 from reconciliation.asking import ANSWERS, ASKS
 from reconciliation.bulk import views as bulk
+from reconciliation.incidents import views as incidents
 
 urlpatterns: list[URLPattern] = [
     path("", views.cases, name="cases"),
@@ -12,6 +13,8 @@ urlpatterns: list[URLPattern] = [
     path("bulk/<int:bulk_id>/", bulk.bulk, name="bulk"),
     path("bulk/<int:bulk_id>/confirm/", bulk.confirm, name="bulk-confirm"),
     path("bulk/<int:bulk_id>/stop/", bulk.stop, name="bulk-stop"),
+    path("incidents/", incidents.incidents, name="incidents"),
+    path("incidents/<int:incident_id>/", incidents.incident, name="incident"),
     path("<int:case_id>/", views.case, name="case"),
     path("<int:case_id>/look-up/", views.look_up, name="case-look-up"),
     path("<int:case_id>/evidence/<int:evidence_id>/file/", views.evidence_file, name="evidence-file"),

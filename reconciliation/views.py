@@ -25,6 +25,8 @@ from reconciliation.actions.working import StaleCase
 from reconciliation.asking import COMMENTERS, Ask, Asked, perform
 from reconciliation.expecting import expected_page
 from reconciliation.forms import CaseForm
+from reconciliation.incidents.pages import open_incidents
+from reconciliation.links import link
 from reconciliation.locks import NoSuchEvidence, NoSuchRequest
 from reconciliation.models import Evidence, ResolutionRequest
 from reconciliation.narrowing import Narrowing, faults_of
@@ -63,6 +65,7 @@ def cases(request: TenantRequest, slug: str) -> HttpResponseBase:
         "faults": faults_of(chosen),
         "narrowed": bool(chosen.asked()),
         "choices": narrowing.choices(chosen),
+        "incidents": () if context["further"] else open_incidents(),
     }
     return render_fragment(request, "reconciliation/cases.html#list", context)
 
@@ -238,9 +241,9 @@ def _case_context(request: TenantRequest, slug: str, page: CasePage) -> dict[str
         "due_near": desk.is_near(page.due_at, request.now),
         "asked_for": desk.asked_for(page),
         "others": [row for row in cases_of(page.job_id, now=request.now) if row.case_id != page.case_id],
-        "slip_url": desk.link("approval", slug, page.proposal_id) if page.proposal_id else "",
-        "item_url": desk.link("item", slug, page.job_id, page.item_id) if page.item_id else "",
-        "job_url": desk.link("job", slug, page.job_id),
+        "slip_url": link("approval", slug, page.proposal_id) if page.proposal_id else "",
+        "item_url": link("item", slug, page.job_id, page.item_id) if page.item_id else "",
+        "job_url": link("job", slug, page.job_id),
         "mine": page.assignee_id == request.person.pk,
         "may_comment": not request.roles.isdisjoint(COMMENTERS),
         "may_add": not request.roles.isdisjoint(SECONDERS),

@@ -14,7 +14,9 @@ from approvals.models import Proposal
 from console.links import link
 from console.queries.questions import open_questions
 from console.words import workflow_title
+from reconciliation.incidents.pages import Row, open_incidents
 from reconciliation.models import Case, CaseKind
+from reconciliation.narrowing import GROUPED
 from workflows.models import Job
 from workflows.states import ENDED, JobState
 
@@ -71,8 +73,8 @@ class Queue:
 
 
 def queues(slug: str, now: datetime) -> list[Queue]:
-    """Every queue, empty ones too, except those for corrections and questions, which show when there is something in it."""
-    asked = _questions(slug, now)
+    """Every queue, empty ones too, except those for corrections, questions and incidents, which show when there is something in it."""
+    asked, storms = _questions(slug, now), _incidents(slug, now)
     corrections = _cases(
         slug,
         now,
@@ -83,6 +85,7 @@ def queues(slug: str, now: datetime) -> list[Queue]:
     return [
         _approvals(slug, now),
         *([asked] if asked.count else []),
+        *([storms] if storms.count else []),
         _cases(slug, now, "unresolved", "Unresolved outcomes", Q(kind__in=UNRESOLVED)),
         _cases(slug, now, "exhausted", "Retry exhausted", Q(kind__in=STOPPED)),
         *([corrections] if corrections.count else []),
@@ -147,10 +150,36 @@ def _questions(slug: str, now: datetime) -> Queue:
     )
 
 
+def _incidents(slug: str, now: datetime) -> Queue:
+    """Storms: each is one thing to look at, however many cases it has; those stand in no other queue."""
+    rows = open_incidents()
+    needs = [
+        Need(
+            title=f"{row.incident.receiver.title}: {row.open} × {row.words}",
+            url=link("incident", slug, row.incident.pk),
+            workflow="Incident",
+            label=row.incident.label,
+            since=row.incident.began_at,
+            until=row.due_at,
+            late=_is_late(row, now),
+        )
+        for row in rows[:SHOWN]
+    ]
+    oldest = min((row.incident.began_at for row in rows), default=None)
+    late = sum(_is_late(row, now) for row in rows)
+    url = link("incidents", slug)
+    return Queue("incidents", "Incidents", url, len(rows), late, oldest, tuple(needs), "No storm.")
+
+
+def _is_late(row: Row, now: datetime) -> bool:
+    return row.due_at is not None and row.due_at < now
+
+
 def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
     proposal = Proposal.objects.filter(job=OuterRef("job")).order_by("-number")
     rows = (
         Case.objects.filter(which, resolved_at__isnull=True)
+        .exclude(GROUPED)
         .select_related("job")
         .annotate(
             amount=Subquery(proposal.values("amount")[:1]),

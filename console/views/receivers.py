@@ -49,12 +49,16 @@ def pause(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBa
             now=timezone.now(),
         )
         messages.success(request, "Paused. Nothing is sent to it until it is resumed; look-ups go on.")
-        return redirect("receivers", slug)
+        incident = request.POST.get("incident", "")
+        return (
+            redirect("incident", slug, int(incident)) if _is_number(incident) else redirect("receivers", slug)
+        )
     with reading(request.tenant.pk):
         receiver = Receiver.objects.filter(pk=receiver_id).first()
         if receiver is None:
             raise NoSuchReceiver(f"There is no receiver {receiver_id} here.")
-        context = {"receiver": receiver, "form": form}
+        came_from = (request.POST if form.is_bound else request.GET).get("incident", "")
+        context = {"receiver": receiver, "form": form, "incident": came_from if _is_number(came_from) else ""}
         if form.is_bound:
             return TemplateResponse(request, "console/pause.html", context, status=422).render()
         return render_fragment(request, "console/pause.html#dialog", context)
@@ -72,3 +76,7 @@ def resume(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseB
     )
     messages.success(request, "Resumed. What waited is sent after its checks.")
     return redirect("receivers", slug)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19

@@ -141,7 +141,7 @@ def _digest(bulk: Bulk) -> str:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT encode(sha256(convert_to(string_agg("
-            "  job_id || ' ' || coalesce(item_id::text, '') || ' ' || seen_state || ' ' || seen_number, E'\\n' ORDER BY id"
+            "  job_id || ' ' || coalesce(item_id::text, '') || coalesce(' case ' || case_id, '') || ' ' || seen_state || ' ' || seen_number, E'\\n' ORDER BY id"
             "), 'UTF8')), 'hex') FROM reconciliation_bulkentry WHERE bulk_id = %s",
             [bulk.pk],
         )

@@ -96,26 +96,43 @@ def confirm_not_applied(
     NoSuchCase, NotPermitted, StaleCase, EvidenceMissing, NotAllowedNow, SameVerbAsked.
     """
     with working(tenant_id, case_id, person_id, VerbName.CONFIRM_NOT_APPLIED.value):
-        situation, operation = begin(case_id, version, person_id, VerbName.CONFIRM_NOT_APPLIED)
-        actor = operator(person_id)
-        reason = text(evidence, "Say what shows that it was not applied.")
-        details = {"basis": basis, "then": then, "source": source[:200]}
-        if basis == BY_STATEMENT:
-            details["source"] = text(source, "Say whose statement it is, and where it can be found.")[:200]
-            if paper is None:
-                raise PaperMissing(
-                    "Add the receiver's statement as a file: a letter, a mail, a picture of it."
-                )
-            details["file"] = paper.digest
-        deed = Deed(VerbName.CONFIRM_NOT_APPLIED, reason, details, actor, None, now)
-        carrying_out.check(situation, operation, deed)
-        request = seconding.ask_for_second(situation, deed)
-        if basis == BY_STATEMENT:
-            keep_evidence(
-                job=situation.job, case=situation.case, summary=reason, detail=reason, source=details["source"],
-                actor=actor, now=now, kind=EvidenceKind.STATEMENT, proves="attests not applied", paper=paper,
-            )  # fmt: skip
-        return worked(case_id, situation.job, "Asked for. A second person has to confirm it.", request.pk)
+        return ask_not_applied_inside(
+            case_id=case_id, person_id=person_id, version=version, evidence=evidence, now=now, basis=basis,
+            source=source, then=then, paper=paper,
+        )  # fmt: skip
+
+
+def ask_not_applied_inside(
+    *,
+    case_id: int,
+    person_id: int,
+    version: int,
+    evidence: str,
+    now: datetime,
+    basis: str,
+    source: str = "",
+    then: str = STOP,
+    paper: Paper | None = None,
+) -> Worked:
+    """`confirm_not_applied` in the caller's transaction."""
+    situation, operation = begin(case_id, version, person_id, VerbName.CONFIRM_NOT_APPLIED)
+    actor = operator(person_id)
+    reason = text(evidence, "Say what shows that it was not applied.")
+    details = {"basis": basis, "then": then, "source": source[:200]}
+    if basis == BY_STATEMENT:
+        details["source"] = text(source, "Say whose statement it is, and where it can be found.")[:200]
+        if paper is None:
+            raise PaperMissing("Add the receiver's statement as a file: a letter, a mail, a picture of it.")
+        details["file"] = paper.digest
+    deed = Deed(VerbName.CONFIRM_NOT_APPLIED, reason, details, actor, None, now)
+    carrying_out.check(situation, operation, deed)
+    request = seconding.ask_for_second(situation, deed)
+    if basis == BY_STATEMENT:
+        keep_evidence(
+            job=situation.job, case=situation.case, summary=reason, detail=reason, source=details["source"],
+            actor=actor, now=now, kind=EvidenceKind.STATEMENT, proves="attests not applied", paper=paper,
+        )  # fmt: skip
+    return worked(case_id, situation.job, "Asked for. A second person has to confirm it.", request.pk)
 
 
 def resubmit_same_key(
@@ -128,13 +145,18 @@ def resubmit_same_key(
     may still arrive. Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing, SameVerbAsked.
     """
     with working(tenant_id, case_id, person_id, VerbName.RESUBMIT.value):
-        situation, operation = begin(case_id, version, person_id, VerbName.RESUBMIT)
-        reason = text(reason, "Say why it is sent again.")
-        deed = Deed(VerbName.RESUBMIT, reason, {}, operator(person_id), None, now)
-        if needs_second(VerbName.RESUBMIT, situation):
-            request = seconding.ask_for_second(situation, deed)
-            return worked(case_id, situation.job, "Asked for. A second person has to agree.", request.pk)
-        return worked(case_id, situation.job, carrying_out.carry_out(situation, operation, deed))
+        return resubmit_inside(case_id=case_id, person_id=person_id, version=version, reason=reason, now=now)
+
+
+def resubmit_inside(*, case_id: int, person_id: int, version: int, reason: str, now: datetime) -> Worked:
+    """`resubmit_same_key` in the caller's transaction."""
+    situation, operation = begin(case_id, version, person_id, VerbName.RESUBMIT)
+    reason = text(reason, "Say why it is sent again.")
+    deed = Deed(VerbName.RESUBMIT, reason, {}, operator(person_id), None, now)
+    if needs_second(VerbName.RESUBMIT, situation):
+        request = seconding.ask_for_second(situation, deed)
+        return worked(case_id, situation.job, "Asked for. A second person has to agree.", request.pk)
+    return worked(case_id, situation.job, carrying_out.carry_out(situation, operation, deed))
 
 
 def accept_conflict(

@@ -34,17 +34,22 @@ def assign(
     Raises NoSuchCase, NotPermitted, StaleCase, CannotOwn.
     """
     with working(tenant_id, case_id, person_id, "assign"):
-        job, case = locks.lock_job_and_case(case_id)
-        actor = authority.require(person_id, *SECONDERS)
-        check_version(case, version)
-        try:
-            assignee = authority.require(assignee_id, Role(case.owner_role), *SECONDERS)
-        except (NotPermitted, Person.DoesNotExist) as refused:
-            raise CannotOwn(f"Only an {case.owner_role} can own {case.label}.") from refused
-        Case.objects.filter(pk=case.pk).update(assignee_id=assignee_id, version=case.version + 1)
-        evidence = {"case": case.pk, "assignee": assignee_id, "before": case.assignee_id}
-        journal.record(job=job, event="case.assigned", actor=actor, evidence=evidence)
-        return worked(case_id, job, f"{case.label} is {assignee.name}'s now.")
+        return assign_inside(case_id=case_id, person_id=person_id, version=version, assignee_id=assignee_id)
+
+
+def assign_inside(*, case_id: int, person_id: int, version: int, assignee_id: int) -> Worked:
+    """`assign` in the caller's transaction."""
+    job, case = locks.lock_job_and_case(case_id)
+    actor = authority.require(person_id, *SECONDERS)
+    check_version(case, version)
+    try:
+        assignee = authority.require(assignee_id, Role(case.owner_role), *SECONDERS)
+    except (NotPermitted, Person.DoesNotExist) as refused:
+        raise CannotOwn(f"Only an {case.owner_role} can own {case.label}.") from refused
+    Case.objects.filter(pk=case.pk).update(assignee_id=assignee_id, version=case.version + 1)
+    evidence = {"case": case.pk, "assignee": assignee_id, "before": case.assignee_id}
+    journal.record(job=job, event="case.assigned", actor=actor, evidence=evidence)
+    return worked(case_id, job, f"{case.label} is {assignee.name}'s now.")
 
 
 def take(*, tenant_id: int, case_id: int, person_id: int, version: int, now: datetime) -> Worked:

@@ -71,18 +71,25 @@ def second(*, tenant_id: int, request_id: int, person_id: int, version: int, now
     """
     case_id = _case_of(tenant_id, request_id)
     with working(tenant_id, case_id, person_id, "second"):
-        job, operations, case = locks.lock_with_operations(case_id)
-        person = _another(person_id, request_id, "second")
-        request = _open_request(case, request_id, version)
-        asker = operator(request.asked_by_id)
-        operation = next(o for o in operations if o.pk == case.operation_id)
-        situation = look_at(job=job, case=case, operation=operation)
-        deed = Deed(VerbName(request.verb), request.reason, dict(request.details), asker, person, now)
-        allow(deed.verb, situation)
-        carrying_out.check(situation, operation, deed)
-        _close(request, "seconded", person, now)
-        _journal(job, case, request, "case.seconded", person)
-        return worked(case.pk, job, carrying_out.carry_out(situation, operation, deed))
+        return second_inside(
+            case_id=case_id, request_id=request_id, person_id=person_id, version=version, now=now
+        )
+
+
+def second_inside(*, case_id: int, request_id: int, person_id: int, version: int, now: datetime) -> Worked:
+    """`second` in the caller's transaction."""
+    job, operations, case = locks.lock_with_operations(case_id)
+    person = _another(person_id, request_id, "second")
+    request = _open_request(case, request_id, version)
+    asker = operator(request.asked_by_id)
+    operation = next(o for o in operations if o.pk == case.operation_id)
+    situation = look_at(job=job, case=case, operation=operation)
+    deed = Deed(VerbName(request.verb), request.reason, dict(request.details), asker, person, now)
+    allow(deed.verb, situation)
+    carrying_out.check(situation, operation, deed)
+    _close(request, "seconded", person, now)
+    _journal(job, case, request, "case.seconded", person)
+    return worked(case.pk, job, carrying_out.carry_out(situation, operation, deed))
 
 
 def decline(

@@ -1,6 +1,7 @@
-"""Bulk: one verb for many jobs or items at once, each with a result of its own.
+"""Bulk: one verb for many jobs, items or cases at once, each with a result of its own.
 
     verbs      what can be done in bulk, to what, by whom, and the action that does it to one
+    answers    what is done to cases
     selecting  the filter that chooses, and freezing what it finds as it is seen
     working    doing the entries, one transaction each, in turns of an engine or of a command
     pages      what the screens show

@@ -46,10 +46,20 @@ class ChooseForm(forms.Form):
     error = _line("Last error", "A class such as TimeoutError, or how it ended: worker died, lease lost.")
     state = forms.ChoiceField(label="State", required=False)
     kind = forms.ChoiceField(label="Kind of case", required=False)
-    since = _moment("From", "When it stopped, failed or (other jobs) was submitted.")
+    receiver = forms.ChoiceField(label="Receiver, of cases", required=False)
+    incident = _line("Incident, of cases", "Such as INC-3.")
+    since = _moment("From", "When it stopped, failed, was opened (a case) or submitted (other jobs).")
     until = _moment("Until")
 
-    def __init__(self, data: Any, *, roles: frozenset[Role], workflows: Iterable[str], **more: Any) -> None:
+    def __init__(
+        self,
+        data: Any,
+        *,
+        roles: frozenset[Role],
+        workflows: Iterable[str],
+        receivers: Iterable[tuple[str, str]],
+        **more: Any,
+    ) -> None:
         super().__init__(data, **more)
         may = [(verb.value, terms.title) for verb, terms in TERMS.items() if terms.role in roles]
         states = dict.fromkeys(state for terms in TERMS.values() for state in terms.states)
@@ -61,6 +71,7 @@ class ChooseForm(forms.Form):
                 [("", "Any that it can be done to"), *((s, s.replace("_", " ").lower()) for s in states)],
             ),
             ("kind", [("", "Any, or none"), *CaseKind.choices]),
+            ("receiver", [("", "Any"), *receivers]),
         ):
             field = self.fields[name]
             assert isinstance(field, forms.ChoiceField)

@@ -47,10 +47,10 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """How many of the chosen belong to one workflow and step."""
+    """How many of the chosen belong to one workflow and step; for cases, to one receiver and kind."""
 
-    workflow: str
-    step: str
+    where: str
+    what: str
     count: int
 
 
@@ -107,7 +107,7 @@ def bulk_page(bulk_id: int, roles: frozenset[Role], *, show: str = "", after: in
     if bulk is None:
         raise NoSuchBulk(f"There is no bulk {bulk_id} here.")
     terms, results = terms_of(bulk.verb), results_of(bulk)
-    entries = BulkEntry.objects.filter(bulk=bulk, pk__gt=after).select_related("job", "item__stage")
+    entries = BulkEntry.objects.filter(bulk=bulk, pk__gt=after).select_related("job", "item__stage", "case")
     if show in results:
         entries = entries.filter(state=show)
     found = list(entries.defer("job__input").order_by("pk")[: PAGE + 1])
@@ -129,19 +129,20 @@ def bulk_page(bulk_id: int, roles: frozenset[Role], *, show: str = "", after: in
 
 def _row(entry: BulkEntry) -> Row:
     step = ""
-    if entry.item is not None:
+    if entry.case is not None:
+        step = entry.case.label
+    elif entry.item is not None:
         step = f"{entry.item.stage.name} {entry.item.key}"
     state = EntryState(entry.state)
     return Row(entry, step, WORDS[state], MARKS[state])
 
 
 def _groups(bulk: Bulk, terms: Terms) -> list[Group]:
-    keys = ("job__workflow", "item__stage__name") if terms.of_items else ("job__workflow",)
-    counted = BulkEntry.objects.filter(bulk=bulk).values(*keys).annotate(n=Count("pk")).order_by("-n", *keys)
-    return [
-        Group(row["job__workflow"], str(row.get("item__stage__name") or ""), row["n"])
-        for row in counted[:GROUPS]
-    ]
+    where, what = "job__workflow", "item__stage__name"
+    if terms.cases is not None:
+        where, what = "case__receiver__title", "case__kind"
+    counted = BulkEntry.objects.filter(bulk=bulk).values_list(where, what).annotate(n=Count("pk"))
+    return [Group(a or "", b or "", n) for a, b, n in counted.order_by("-n", where, what)[:GROUPS]]
 
 
 def _workflows_of_jobs() -> list[str]:

@@ -22,10 +22,12 @@ MOST = 50_000
 """Entries of one bulk."""
 
 _FREEZE = """
-INSERT INTO reconciliation_bulkentry (tenant_id, bulk_id, job_id, item_id, seen_state, seen_number, state, why)
-SELECT c.tenant_id, %s, c.job_id, c.item_id::bigint, c.state, c.number, 'waiting', ''
-FROM ({chosen}) AS c (tenant_id, job_id, item_id, state, number)
+INSERT INTO reconciliation_bulkentry
+  (tenant_id, bulk_id, job_id, item_id, case_id, seen_state, seen_number, state, why)
+SELECT c.tenant_id, %s, c.job_id, c.item_id::bigint, c.case_id::bigint, c.state, c.number, 'waiting', ''
+FROM ({chosen}) AS c (tenant_id, job_id, item_id, case_id, state, number)
 """
+_NONE = Value(None, output_field=BigIntegerField())
 _STUCK = [s.number for s in STUCK_ITEM_STATES]
 
 
@@ -42,7 +44,8 @@ class Filters:
     """What was asked for; an empty string narrows nothing.
 
     `error`: the class of a stopped item's last error, whole or its last name, or how the attempt ended ("worker died").
-    `since` and `until`: when an item stopped, a failed job ended, another job was submitted. `kind`: of a case about it.
+    `since` and `until`: when an item stopped, a failed job ended, another job was submitted, a case was opened. `kind`: of a
+    case about it. `receiver`, by name, and `incident`, by number, choose among cases.
     """
 
     workflow: str = ""
@@ -51,6 +54,8 @@ class Filters:
     error: str = ""
     state: str = ""
     kind: str = ""
+    receiver: str = ""
+    incident: str = ""
     since: str = ""
     until: str = ""
 
@@ -65,7 +70,7 @@ class Filters:
 
 
 def chosen(terms: Terms, filters: Filters) -> QuerySet[Any, Any]:
-    """Rows of (tenant, job, item, state seen, number seen) that the filter leaves. Needs the tenant's scope.
+    """Rows of (tenant, job, item, case, state seen, number seen) that the filter leaves. Needs the tenant's scope.
 
     Raises BadFilter.
     """
@@ -73,6 +78,10 @@ def chosen(terms: Terms, filters: Filters) -> QuerySet[Any, Any]:
         raise BadFilter(
             f"There is no kind of case “{filters.kind}”. There are: {', '.join(CaseKind.values)}."
         )
+    if terms.cases is not None:
+        return _cases(terms.cases(), filters)
+    if filters.receiver or filters.incident:
+        raise BadFilter(f"{terms.title}: only cases are chosen by receiver or incident.")
     states = {s.lower(): s for s in terms.states}
     state = states.get(filters.state.lower(), "")
     if filters.state and not state:
@@ -103,15 +112,15 @@ def _items(terms: Terms, filters: Filters, states: list[str]) -> QuerySet[Any, A
     if filters.workflow:
         rows = rows.filter(job__workflow=filters.workflow)
     if filters.job:
-        rows = rows.filter(job=_job_number(filters.job))
+        rows = rows.filter(job=_number(filters.job, "JOB-"))
     rows = _narrowed(rows, filters)
     if filters.kind:
         open_cases = Case.objects.filter(item=OuterRef("pk"), kind=filters.kind, resolved_at__isnull=True)
         rows = rows.filter(Exists(open_cases))
     rows = _within(rows, "finished_at", filters)
     names = [When(state=ItemState(s).number, then=Value(s)) for s in states]
-    named = rows.annotate(seen=Choice(*names, output_field=CharField()))
-    found: QuerySet[Any, Any] = named.values_list("tenant_id", "job_id", "pk", "seen", "claim_no")
+    named = rows.annotate(seen=Choice(*names, output_field=CharField()), no_case=_NONE)
+    found: QuerySet[Any, Any] = named.values_list("tenant_id", "job_id", "pk", "no_case", "seen", "claim_no")
     return found.order_by("pk")
 
 
@@ -120,7 +129,7 @@ def _jobs(terms: Terms, filters: Filters, states: list[str]) -> QuerySet[Any, An
     if filters.workflow:
         rows = rows.filter(workflow=filters.workflow)
     if filters.job:
-        rows = rows.filter(pk=_job_number(filters.job))
+        rows = rows.filter(pk=_number(filters.job, "JOB-"))
     failed = states == [JobState.FAILED]
     if filters.step or filters.error:
         stopped = [*_STUCK, ItemState.CANCELLED.number] if failed else _STUCK
@@ -130,9 +139,32 @@ def _jobs(terms: Terms, filters: Filters, states: list[str]) -> QuerySet[Any, An
         cases = Case.objects.filter(job=OuterRef("pk"), kind=filters.kind)
         rows = rows.filter(Exists(cases if failed else cases.filter(resolved_at__isnull=True)))
     rows = _within(rows, "ended_at" if failed else "created_at", filters)
-    without = rows.annotate(no_item=Value(None, output_field=BigIntegerField()))
-    found: QuerySet[Any, Any] = without.values_list("tenant_id", "pk", "no_item", "state", "version")
+    without = rows.annotate(no_item=_NONE, no_case=_NONE)
+    found: QuerySet[Any, Any] = without.values_list(
+        "tenant_id", "pk", "no_item", "no_case", "state", "version"
+    )
     return found.order_by("pk")
+
+
+def _cases(which: Q, filters: Filters) -> QuerySet[Any, Any]:
+    """Open cases, in the order of their jobs, so that those of one job stand together."""
+    for name in ("step", "error", "state"):
+        if getattr(filters, name):
+            raise BadFilter(f"{name}: cases are chosen by workflow, job, kind, receiver, incident and time.")
+    rows = Case.objects.filter(which, resolved_at__isnull=True)
+    if filters.workflow:
+        rows = rows.filter(job__workflow=filters.workflow)
+    if filters.job:
+        rows = rows.filter(job=_number(filters.job, "JOB-"))
+    if filters.kind:
+        rows = rows.filter(kind=filters.kind)
+    if filters.receiver:
+        rows = rows.filter(receiver__name=filters.receiver)
+    if filters.incident:
+        rows = rows.filter(incident=_number(filters.incident, "INC-"))
+    without = _within(rows, "opened_at", filters).annotate(no_item=_NONE)
+    found: QuerySet[Any, Any] = without.values_list("tenant_id", "job_id", "no_item", "pk", "kind", "version")
+    return found.order_by("job_id", "pk")
 
 
 def _narrowed(items: Any, filters: Filters) -> Any:
@@ -160,10 +192,11 @@ def _within(rows: Any, column: str, filters: Filters) -> Any:
     return rows
 
 
-def _job_number(text: str) -> int:
-    number = text.upper().removeprefix("JOB-")
+def _number(text: str, prefix: str) -> int:
+    number = text.upper().removeprefix(prefix)
     if not (number.isascii() and number.isdigit() and len(number) < 19):
-        raise BadFilter(f"job: {text} is no job; write it as JOB-12.")
+        name = {"JOB-": "job", "INC-": "incident"}[prefix]
+        raise BadFilter(f"{name}: {text} is no {name}; write it as {prefix}12.")
     return int(number)
 
 

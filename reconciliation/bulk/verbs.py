@@ -1,4 +1,4 @@
-"""What can be done in bulk: to jobs or to items, by whom, and how it is done to one."""
+"""What can be done in bulk: to jobs, items or cases, by whom, and how it is done to one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from django.db.models import Q
+
 from access.roles import Role
+from reconciliation.bulk import answers
+from reconciliation.kinds import VerbName
 from reconciliation.models import Bulk, BulkEntry
 from workflows.actions.cancel import cancel_job_inside
 from workflows.actions.redrive import redrive_job_inside
@@ -24,9 +28,15 @@ class BulkVerb(StrEnum):
     REDRIVE = "redrive"
     GIVE_UP = "give-up"
     CANCEL = "cancel"
+    LOOK_UP = "look-up"
+    NOT_APPLIED = "not-applied"
+    SEND_AGAIN = "send-again"
+    SECOND = "second"
+    TAKE = "take"
 
 
-Act = Callable[[Bulk, BulkEntry, datetime], None]
+Act = Callable[[Bulk, BulkEntry, datetime], str | None]
+"""Does it to one; what it says is kept with its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,11 @@ class Terms:
     of_items: bool = False
     wants_attempts: bool = False
     by_version: bool = False
+    cases: Callable[[], Q] | None = None
+    """For what is done to open cases: which of them it can be done to."""
+
+    calls: bool = False
+    """It asks a receiver, so it is done outside of any transaction, several at a time; its result is written after it."""
 
     @property
     def one_thing(self) -> str:
@@ -136,6 +151,60 @@ TERMS: dict[BulkVerb, Terms] = {
         Role.ADMIN,
         _OPEN,
         _cancel,
+    ),
+}
+
+
+TERMS |= {
+    BulkVerb.LOOK_UP: Terms(
+        "Look up at the receiver",
+        "cases",
+        "Asks each receiver what became of its request. Nothing changes there; an answer that proves something closes the case.",
+        Role.OPERATOR,
+        (),
+        answers.ask,
+        cases=lambda: answers.with_verb(VerbName.LOOK_UP),
+        calls=True,
+    ),
+    BulkVerb.NOT_APPLIED: Terms(
+        "Confirm as not applied, by look-up",
+        "cases",
+        "Only where the last look-up found nothing late enough to prove it. A second person confirms each; nothing is sent.",
+        Role.OPERATOR,
+        (),
+        answers.ask_not_applied,
+        cases=lambda: answers.with_verb(VerbName.CONFIRM_NOT_APPLIED),
+        by_version=True,
+    ),
+    BulkVerb.SEND_AGAIN: Terms(
+        "Send again with the same keys",
+        "cases",
+        "Each with its own bytes and key, where the receiver still recognises it; elsewhere a second person is asked.",
+        Role.OPERATOR,
+        (),
+        answers.send_again,
+        cases=lambda: answers.with_verb(VerbName.RESUBMIT),
+        by_version=True,
+    ),
+    BulkVerb.SECOND: Terms(
+        "Second what was asked for",
+        "cases",
+        "Carries out what another person asked a second person for. Nobody seconds what they asked for themselves.",
+        Role.OPERATOR,
+        (),
+        answers.second,
+        cases=answers.asked_for,
+        by_version=True,
+    ),
+    BulkVerb.TAKE: Terms(
+        "Take cases",
+        "cases",
+        "They are yours from then on.",
+        Role.OPERATOR,
+        (),
+        answers.take,
+        cases=Q,
+        by_version=True,
     ),
 }
 

@@ -14,6 +14,7 @@ from access.doors import TenantRequest, tenant_page
 from access.refusals import Unprocessable
 from access.roles import Role
 from access.tenancy import reading
+from dispatch.models import Receiver
 from reconciliation.actions.bulk import confirm_bulk, plan_bulk, stop_bulk
 from reconciliation.bulk import pages
 from reconciliation.bulk.forms import ChooseForm, ConfirmForm
@@ -32,7 +33,11 @@ def bulks(request: TenantRequest, slug: str) -> HttpResponseBase:
     posted = request.POST if request.method == "POST" else None
     with reading(request.tenant.pk):
         form = ChooseForm(
-            posted, roles=request.roles, workflows=pages.workflows(), initial=request.GET.dict()
+            posted,
+            roles=request.roles,
+            workflows=pages.workflows(),
+            receivers=Receiver.objects.order_by("title", "pk").values_list("name", "title"),
+            initial=request.GET.dict(),
         )
         latest = pages.latest()
     status = 200

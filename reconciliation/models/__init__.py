@@ -9,6 +9,7 @@ from reconciliation.models.cases import (
     EvidenceKind,
     ResolutionRequest,
 )
+from reconciliation.models.incidents import Incident
 
 __all__ = [
     "Bulk",
@@ -20,5 +21,6 @@ __all__ = [
     "Evidence",
     "EvidenceFile",
     "EvidenceKind",
+    "Incident",
     "ResolutionRequest",
 ]

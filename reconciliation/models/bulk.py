@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce
 
 from access.models import Person
 from access.tenancy import Rights, TenantForeignKey, TenantModel
+from reconciliation.models.cases import Case
 from workflows.models import Job, WorkItem
 
 
@@ -23,7 +24,7 @@ class BulkState(models.TextChoices):
 
 
 class Bulk(TenantModel):
-    """One verb for a frozen selection of jobs or items: looked at, confirmed once, done one by one.
+    """One verb for a frozen selection of jobs, items or cases: looked at, confirmed once, done one by one.
 
     `filters` are what was asked for. `worked_until`: until then nobody but `worked_by` does a turn of it.
     """
@@ -97,13 +98,14 @@ class EntryState(models.TextChoices):
 
 
 class BulkEntry(TenantModel):
-    """One job or item of a bulk, as it was seen when the selection was frozen: its state, and its claim or version."""
+    """One job, item or case of a bulk, as it was seen when the selection was frozen: its state, and its claim or version."""
 
     app_rights: ClassVar = Rights(insert=True, update=("state", "why", "settled_at"), delete=True)
 
     bulk = TenantForeignKey(Bulk, db_index=False)
     job = TenantForeignKey(Job, db_index=False)
     item = TenantForeignKey(WorkItem, null=True, blank=True, db_index=False)
+    case = TenantForeignKey(Case, null=True, blank=True, db_index=False)
     seen_state = models.CharField(max_length=30)
     seen_number = models.BigIntegerField()
     state = models.CharField(max_length=10, choices=EntryState.choices, default=EntryState.WAITING)
@@ -112,7 +114,9 @@ class BulkEntry(TenantModel):
 
     class Meta(TenantModel.Meta):
         constraints: ClassVar = [
-            models.UniqueConstraint("bulk", "job", Coalesce("item", 0), name="one_bulk_entry_a_thing"),
+            models.UniqueConstraint(
+                "bulk", "job", Coalesce("item", 0), Coalesce("case", 0), name="one_bulk_entry_a_thing"
+            ),
             models.CheckConstraint(
                 condition=Q(state="waiting", settled_at__isnull=True)
                 | (~Q(state="waiting") & Q(settled_at__isnull=False)),

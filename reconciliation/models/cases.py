@@ -13,6 +13,7 @@ from access.roles import Role
 from access.tenancy import Rights, TenantForeignKey, TenantModel
 from dispatch.models import Operation, Receiver
 from outbox.models import Message
+from reconciliation.models.incidents import Incident
 from workflows.models import Job, WorkItem
 from workflows.models.files import HexDigest
 
@@ -50,6 +51,7 @@ class Case(TenantModel):
         update=(
             "assignee_id",
             "due_at",
+            "incident_id",
             "snoozed_until",
             "version",
             "resolved_at",
@@ -67,6 +69,9 @@ class Case(TenantModel):
     item = TenantForeignKey(WorkItem, null=True, blank=True)
     message = TenantForeignKey(Message, null=True, blank=True)
     receiver = TenantForeignKey(Receiver, null=True, blank=True, db_index=False)
+    incident = TenantForeignKey(Incident, null=True, blank=True, db_index=False)
+    """The storm that it belongs to. Nothing is decided by it, so it changes without the job's lock."""
+
     fault = models.CharField(max_length=80, default="", db_default="", blank=True)
     """What went wrong, without what is particular to this one: "sent, no answer in time"."""
 
@@ -112,10 +117,17 @@ class Case(TenantModel):
                 fields=["tenant", "due_at", "id"], condition=Q(resolved_at__isnull=True), name="case_open"
             ),
             models.Index(fields=["job"], condition=Q(resolved_at__isnull=True), name="case_open_of_job"),
+            models.Index(fields=["incident"], condition=Q(incident__isnull=False), name="case_of_incident"),
+            # What has just come and could be a storm.
+            models.Index(
+                fields=["opened_at"],
+                condition=Q(resolved_at__isnull=True, incident__isnull=True, receiver__isnull=False),
+                name="case_ungrouped",
+            ),
             # The queue's counts are read from it alone: 20,000 rows without a look at the table.
             models.Index(
                 fields=["tenant", "kind"],
-                include=["due_at", "opened_at", "snoozed_until", "assignee"],
+                include=["due_at", "opened_at", "snoozed_until", "assignee", "incident"],
                 condition=Q(resolved_at__isnull=True),
                 name="case_counted",
             ),

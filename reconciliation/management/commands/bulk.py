@@ -49,6 +49,8 @@ class Command(BaseCommand):
         parser.add_argument("--error", default="", help="class of the last error, or how the attempt ended")
         parser.add_argument("--state", default="")
         parser.add_argument("--kind", default="", help="of a case about it")
+        parser.add_argument("--receiver", default="", help="of cases: its name")
+        parser.add_argument("--incident", default="", help="of cases: such as INC-3")
         parser.add_argument(
             "--since", default="", help="when it stopped, failed or (other jobs) was submitted"
         )
@@ -87,9 +89,7 @@ class Command(BaseCommand):
         page = _page(tenant, planned)
         self.stdout.write(f"{page.terms.title}: {planned.total:,} {page.terms.things}.")
         for group in page.groups:
-            self.stdout.write(
-                f"  {group.count:>7,}  {group.workflow}{f', {group.step}' if group.step else ''}"
-            )
+            self.stdout.write(f"  {group.count:>7,}  {', '.join(filter(None, (group.where, group.what)))}")
         for row in page.rows[:SHOWN]:
             self.stdout.write(f"  {row.entry.job.label}  {row.step or row.entry.job.title}")
         if planned.total > SHOWN:
@@ -112,6 +112,7 @@ class Command(BaseCommand):
             others = BulkEntry.objects.filter(bulk=planned.bulk_id).exclude(state=EntryState.DONE)
             for entry in others.select_related("job", "item__stage").order_by("pk").iterator():
                 item = f", {entry.item.stage.name} {entry.item.key}" if entry.item is not None else ""
+                item = f", RC-{entry.case_id:04d}" if entry.case_id is not None else item
                 self.stdout.write(f"  {entry.job.label}{item}: {entry.state}: {entry.why}")
 
 
