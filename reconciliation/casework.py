@@ -16,6 +16,7 @@ from access.tenancy import notes
 from dispatch.models import Operation, Submission
 from outbox.models import Message
 from reconciliation import notifying
+from reconciliation.due_times import due_after
 from reconciliation.incidents.joining import ALONE, Fault, Joined, join
 from reconciliation.kinds import terms_of
 from reconciliation.locks import lock_case
@@ -271,7 +272,8 @@ def bring_forward(case: Case, now: datetime) -> None:
 
 
 def _due_at(question: Question, now: datetime) -> datetime:
-    return _not_after_the_key(now + terms_of(question.kind).due_after, question.operation, now)
+    receiver_id = question.operation.receiver_id if question.operation else None
+    return _not_after_the_key(now + due_after(question.kind, receiver_id), question.operation, now)
 
 
 def _not_after_the_key(due: datetime, operation: Operation | None, now: datetime) -> datetime:

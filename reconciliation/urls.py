@@ -2,9 +2,11 @@
 
 from django.urls import URLPattern, path
 
+from reconciliation import viewing_views as viewing
 from reconciliation import views
 from reconciliation.asking import ANSWERS, ASKS
 from reconciliation.bulk import views as bulk
+from reconciliation.due_views import due_times
 from reconciliation.incidents import views as incidents
 
 urlpatterns: list[URLPattern] = [
@@ -13,6 +15,10 @@ urlpatterns: list[URLPattern] = [
     path("bulk/<int:bulk_id>/", bulk.bulk, name="bulk"),
     path("bulk/<int:bulk_id>/confirm/", bulk.confirm, name="bulk-confirm"),
     path("bulk/<int:bulk_id>/stop/", bulk.stop, name="bulk-stop"),
+    path("views/", viewing.saved_views, name="saved-views"),
+    path("views/<int:view_id>/", viewing.change, name="view-change"),
+    path("views/<int:view_id>/delete/", viewing.delete, name="view-delete"),
+    path("due-times/", due_times, name="due-times"),
     path("incidents/", incidents.incidents, name="incidents"),
     path("incidents/<int:incident_id>/", incidents.incident, name="incident"),
     path("<int:case_id>/", views.case, name="case"),

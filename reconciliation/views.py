@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase, QueryDict
@@ -34,6 +35,7 @@ from reconciliation.papers import LOOKS, PaperKind
 from reconciliation.queries import CasePage, case_page, cases_of, open_cases
 from reconciliation.situation import SECONDERS
 from reconciliation.tabs import EXPECTED, mark_of
+from reconciliation.viewing import views
 from web.downloads import download
 from web.htmx import render_fragment, wants_fragment
 
@@ -48,6 +50,8 @@ def cases(request: TenantRequest, slug: str) -> HttpResponseBase:
     context = {
         "counts": counting.counts(request.person.pk, now=request.now),
         "chosen": chosen,
+        "views": views(chosen, request.person.pk),
+        "here": urlencode(chosen.asked()),
         "further": bool(request.GET.get("after")),
         "me": request.person.username,
         "may_bulk": not request.roles.isdisjoint(SECONDERS),

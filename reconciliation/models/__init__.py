@@ -9,7 +9,9 @@ from reconciliation.models.cases import (
     EvidenceKind,
     ResolutionRequest,
 )
+from reconciliation.models.due_times import DueTime
 from reconciliation.models.incidents import Incident
+from reconciliation.models.saved_views import SavedView
 
 __all__ = [
     "Bulk",
@@ -17,10 +19,12 @@ __all__ = [
     "BulkState",
     "Case",
     "CaseKind",
+    "DueTime",
     "EntryState",
     "Evidence",
     "EvidenceFile",
     "EvidenceKind",
     "Incident",
     "ResolutionRequest",
+    "SavedView",
 ]

@@ -39,7 +39,7 @@ OUTSIDE_OF_TENANTS = {
 DELETED_FROM = {
     APP: {
         "approvals_lookagain", "outbox_message", "outbox_try", "reconciliation_bulk", "reconciliation_bulkentry",
-        "statements_repeatedrow", "statements_rowerror", "statements_statementline", "workflows_limit",
+        "reconciliation_savedview", "statements_repeatedrow", "statements_rowerror", "statements_statementline", "workflows_limit",
     },
     ENGINE: {"workflows_spendingreview", "workflows_storedfile"},
 }  # fmt: skip

@@ -176,7 +176,7 @@ def test_htmx_gets_the_list_alone_and_the_case_without_its_frame(erp: FaultServe
     desk = keyed(erp)
     _, case = desk.unknown()
     client = as_person(desk.anna)
-    assert html_of(client.get(address(desk, "cases"), headers=HTMX)).strip().startswith('<div class="sheet"')
+    assert html_of(client.get(address(desk, "cases"), headers=HTMX)).strip().startswith('<div id="list"')
     live = html_of(client.get(address(desk, "case", case.pk), headers=HTMX)).strip()
     assert live.startswith('<div id="case-live" data-poll')
     question = html_of(client.get(address(desk, "case-receipt", case.pk), headers=HTMX)).strip()
@@ -300,7 +300,7 @@ def test_the_list_costs_the_same_at_one_and_at_three_rows(erp: FaultServer) -> N
     first = queries_of(desk, address(desk, "cases"))
     desk.unknown("V-2")
     desk.unknown("V-3")
-    assert (first, queries_of(desk, address(desk, "cases"))) == (17, 17)
+    assert (first, queries_of(desk, address(desk, "cases"))) == (19, 19)
 
 
 def test_a_case_costs_the_same_with_one_and_with_three_pieces_of_evidence(erp: FaultServer) -> None:
