@@ -6,13 +6,16 @@ not an answer is doubt. A definite answer to one send says nothing about an earl
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+from dispatch.callback_terms import Stage
 from dispatch.comparison import Difference, Unreadable, differences, read_json, receipt_of
 from dispatch.contracts import Action, Contract, Meaning
+from dispatch.item_terms import ItemsTold, told_of
 from dispatch.paths import at_path
 from dispatch.wire import CERTIFICATE_UNUSABLE, NO_TOKEN, TOKEN_REFUSED, Exchange
 
@@ -141,7 +144,9 @@ def _without_answer(seen: Exchange) -> Reading:
 def _duplicate(contract: Contract, content: dict[str, object]) -> Reading:
     told = at_path(content, contract.duplicate_receipt_path) if contract.duplicate_receipt_path else None
     receipt = str(told)[:200] if isinstance(told, str | int) and not isinstance(told, bool) else ""
-    if contract.duplicate_is_proof and receipt:
+    # What can be fetched is compared with what was approved before it counts as ours.
+    compared_first = contract.lookup is not None and contract.lookup.by_key
+    if contract.duplicate_is_proof and receipt and not compared_first:
         words = f"the receiver holds an earlier send of this key: {receipt}"
         return Reading(Outcome.APPLIED, words[:300], receipt_id=receipt, replayed=True)
     return Reading(Outcome.UNKNOWN, "the receiver says that it has this already", receipt_id=receipt)
@@ -165,10 +170,19 @@ def _success(
         return Reading(Outcome.PENDING, words, receipt_id=receipt_of(action, content))
     if meaning is None:
         return Reading(Outcome.UNKNOWN, f"answered {seen.status}, which the contract does not name")
-    needs_body = action.receipt_required or action.echo_path or action.record_path
+    by_item = action.items is not None and seen.status in action.items.statuses
+    needs_body = (
+        action.receipt_required or action.echo_path or action.record_path or action.errors_path or by_item
+    )
     if unreadable and needs_body:
         return Reading(Outcome.UNKNOWN, f"answered {seen.status}, but {unreadable}")
     receipt = receipt_of(action, content)
+    if errors := at_path(content, action.errors_path) if action.errors_path else None:
+        return _with_errors(seen, errors, receipt)
+    if action.items is not None and by_item:
+        items = told_of(action.items, sent=sent, content=content)
+        if items.stage is not Stage.APPLIED or items.refused:
+            return _of_items(seen, items, receipt)
     if action.receipt_required and not receipt:
         return Reading(Outcome.UNKNOWN, f"answered {seen.status} without a receipt")
     differs = tuple(differences(action, sent=sent, record=record, content=content, fields=action.echo_fields))
@@ -178,3 +192,26 @@ def _success(
             Outcome.CONFLICTED, f"the answer differs: {names}"[:300], receipt_id=receipt, differs=differs
         )
     return Reading(Outcome.APPLIED, f"answered {seen.status}", receipt_id=receipt)
+
+
+def _with_errors(seen: Exchange, errors: object, receipt: str) -> Reading:
+    """A success that says why not. One that also names what it made contradicts itself: something is there."""
+    said = json.dumps(errors, sort_keys=True)
+    if receipt:
+        differs = (Difference("errors", "none", said),)
+        return Reading(
+            Outcome.CONFLICTED,
+            f"answered {seen.status} with errors and a receipt",
+            receipt_id=receipt,
+            differs=differs,
+        )
+    return Reading(Outcome.REFUSED, f"answered {seen.status} with errors: {said}"[:300])
+
+
+def _of_items(seen: Exchange, items: ItemsTold, receipt: str) -> Reading:
+    """An answer item by item that is not simply done. Some of each is something else than was approved."""
+    words = f"answered {seen.status}: {items.summary}"
+    if items.is_mixed:
+        return Reading(Outcome.CONFLICTED, words, receipt_id=receipt, differs=items.refused)
+    outcomes = {Stage.FAILED: Outcome.REFUSED, Stage.PENDING: Outcome.PENDING}
+    return Reading(outcomes.get(items.stage, Outcome.UNKNOWN), words, receipt_id=receipt)

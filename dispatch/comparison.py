@@ -72,13 +72,13 @@ def differences(
 
 def differing(compared: Mapping[str, str], *, sent: bytes, content: dict[str, Any]) -> list[Difference]:
     """Likewise for single values: a place of what is told to the place of the sent body that it has to equal."""
-    approved = approved_values(sent)
-    pairs = ((place, at_path(approved, place), at_path(content, told)) for told, place in compared.items())
-    return [
-        Difference(place, _text(value) or "", _text(other))
-        for place, value, other in pairs
-        if type(value) is not type(other) or value != other or value is None
-    ]
+    approved, found = approved_values(sent), []
+    for said, place in compared.items():
+        value, told = at_path(approved, place), at_path(content, said)
+        told = dict(pairs("value", told)).get("value") if is_form(sent) and told is not None else told
+        if type(value) is not type(told) or value != told or value is None:
+            found.append(Difference(place, _text(value) or "", _text(told)))
+    return found
 
 
 def approved_values(sent: bytes) -> Any:

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from approvals.rendering import LEFT_OUT
 from dispatch.authentication import HeaderName, OAuth, Signing, Tls, is_header
 from dispatch.callback_terms import Callbacks, Progress
+from dispatch.item_terms import Items
 from dispatch.paths import at_path
 from dispatch.templates import unknown_places
 
@@ -114,6 +115,10 @@ class Action(_Frozen):
 
     echo_fields: tuple[str, ...] = ()
     """Which fields of the sent body it repeats; empty: every one."""
+
+    items: Items | None = None
+    errors_path: str = ""
+    """Where a success lists why nothing was done; an empty list there, or none, is none."""
 
     @model_validator(mode="after")
     def _can_be_put_together(self) -> Self:

@@ -128,6 +128,12 @@ def _duplicate(contract: Contract) -> Term | None:
     return Term("Refuses duplicates", "yes", sentence)
 
 
+def _by_item(contract: Contract) -> Term | None:
+    actions = sorted(n for n, a in contract.actions.items() if a.items is not None)
+    sentence = "All items done is done, none is a refusal, and some of each is a question for a person."
+    return Term("Answers by item", ", ".join(actions), sentence) if actions else None
+
+
 def _creates(contract: Contract) -> Term | None:
     sentence = "Refused where something is there already, which may be what was sent before."
     return _conditional(contract, "if_none_match", "Creates only once", sentence)
@@ -152,6 +158,7 @@ _MORE: tuple[Callable[[Contract], Term | None], ...] = (
     _duplicate,
     _creates,
     _versions,
+    _by_item,
 )
 
 

@@ -79,6 +79,8 @@ def _keep(
     )  # fmt: skip
     plan(operation, NextStep(operation.next_step), operation.next_step_at, lookups=operation.lookups + 1)
     if Submission.objects.filter(operation=operation, closed_at__isnull=True).exists():
+        if sight.found is Found.DUPLICATE:
+            _tell_duplicate(job, operation, sight, actor)
         return LookedUp(sight, proves, operation.state)  # whoever closes that send joins what was seen here
     if sight.found is Found.APPLIED and proves:
         proofs.take_as_applied(
@@ -136,9 +138,13 @@ def _failed(job: Job, operation: Operation, sight: Sight, actor: Actor, now: dat
 
 def _differs(job: Job, operation: Operation, sight: Sight, actor: Actor, now: datetime) -> None:
     if sight.found is Found.DUPLICATE:
-        evidence = {"operation": operation.label, "operation_id": operation.pk, "why": sight.summary}
-        journal.record(job=job, event="operation.possible_duplicate", actor=actor, evidence=evidence)
+        _tell_duplicate(job, operation, sight, actor)
     proofs.take_as_differing(job=job, operation=operation, receipt_id=sight.receipt_id, actor=actor, now=now)
+
+
+def _tell_duplicate(job: Job, operation: Operation, sight: Sight, actor: Actor) -> None:
+    evidence = {"operation": operation.label, "operation_id": operation.pk, "why": sight.summary}
+    journal.record(job=job, event="operation.possible_duplicate", actor=actor, evidence=evidence)
 
 
 def _absent(job: Job, operation: Operation, contract: Contract, actor: Actor, now: datetime) -> None:

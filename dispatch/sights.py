@@ -9,6 +9,7 @@ from enum import StrEnum
 from dispatch.callback_terms import Stage
 from dispatch.comparison import Unreadable, differences, read_json, receipt_of
 from dispatch.contracts import Action, Contract
+from dispatch.item_terms import told_of
 from dispatch.paths import at_path, word_at
 from dispatch.wire import Exchange
 
@@ -57,6 +58,13 @@ def read_sight(
             word = word_at(content, contract.lookup.progress.path)[:100]
             said = f'it says "{word}"' if word else "it does not say how far it is"
             return Sight(Found(stage.value), f"answered {seen.status}: {said}", receipt)
+    if action.items is not None and at_path(content, action.items.path) is not None:
+        items = told_of(action.items, sent=sent, content=content)
+        if items.is_mixed:
+            detail = json.dumps([asdict(d) for d in items.refused])
+            return Sight(Found.DIFFERS, f"there, but only in part: {items.summary}", receipt, detail)
+        if items.stage is not Stage.APPLIED:
+            return Sight(Found(items.stage.value), f"answered {seen.status}: {items.summary}", receipt)
     count = at_path(content, contract.lookup.count_path) if contract.lookup.count_path else 1
     if isinstance(count, int) and count > 1:
         return Sight(Found.DUPLICATE, f"the receiver holds {count} effects under this key", receipt)

@@ -11,6 +11,7 @@ from django.core.management import get_commands
 from access.roles import Role
 from dispatch.authentication import OAuth, Signing, Tls
 from dispatch.contracts import Action, Contract, Lookup, Signal, StatementFeed, Timeouts
+from dispatch.item_terms import Items
 from dispatch.states import OperationState
 from reconciliation.models import CaseKind
 from tests.docs import scanning
@@ -158,7 +159,7 @@ def test_the_machines_that_lock_are_named_where_the_locks_are() -> None:
 
 def test_every_field_of_a_contract_is_described() -> None:
     page = read("docs/receivers.md")
-    models = (Contract, Action, Lookup, Signal, StatementFeed, Timeouts, Signing, OAuth, Tls)
+    models = (Contract, Action, Items, Lookup, Signal, StatementFeed, Timeouts, Signing, OAuth, Tls)
     missing = [f"{m.__name__}.{f}" for m in models for f in m.model_fields if f"`{f}`" not in page]
     assert missing == []
 

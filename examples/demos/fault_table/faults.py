@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from examples.demos.fault_table.gate import (
@@ -14,6 +15,7 @@ from examples.demos.fault_table.gate import (
     says,
     says_half,
     says_otherwise,
+    tells_by_item,
 )
 
 
@@ -36,6 +38,10 @@ def _not_done(does: Answering, *more: Strike) -> tuple[Strike, ...]:
     return (Strike(does), *more)
 
 
+def _items(*statuses: str) -> bytes:
+    return json.dumps({"id": "B-1", "items": [{"status": status} for status in statuses]}).encode()
+
+
 _REUSED = Strike(answers(422, b'{"code": "key_reused"}'))
 _BUSY = Strike(answers(409, b'{"code": "key_in_progress"}'))
 FAULTS = (
@@ -56,7 +62,11 @@ FAULTS = (
     Fault("empty-201", "does it, answers 201 and no body", _done(answers(201))),
     Fault("gzip", "does it, answers bad gzip", _done(answers(200, b"no gzip", Content_Encoding="gzip"))),
     Fault("202", "does it, answers 202", _done(answers(202, b'{"status": "accepted"}'))),
-    Fault("207", "does it, answers 207", _done(answers(207, b'{"items": [{"status": 200}]}'))),
+    Fault("207", "does it, answers 207 of one item of two", _done(answers(207, b'{"items": [{"status": "201"}]}'))),
+    Fault("207-done", "does it, answers 207, both items done", _done(tells_by_item)),
+    Fault("207-part", "does it, answers 207, one item refused", _done(answers(207, _items("201", "409")))),
+    Fault("207-refused", "answers 207, both items refused", _not_done(answers(207, _items("409", "409")))),
+    Fault("user-errors", "answers 200 with userErrors", _not_done(answers(200, b'{"userErrors": ["no such record"]}'))),
     Fault("differs", "does it, answers another value", _done(says_otherwise)),
     Fault("302", "answers 302", _not_done(answers(302, Location="http://169.254.169.254/"))),
     Fault("307-after", "does it, answers 307", _done(answers(307, Location="http://127.0.0.1:1/"))),

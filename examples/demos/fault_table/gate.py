@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import socket
 import struct
@@ -111,6 +112,13 @@ def says_half(connection: socket.socket, answer: bytes) -> None:
 def says_otherwise(connection: socket.socket, answer: bytes) -> None:
     """The answer with another value in it, of the same length."""
     connection.sendall(answer.replace(b"4800.00", b"8400.00"))
+
+
+def tells_by_item(connection: socket.socket, answer: bytes) -> None:
+    """The receipt as a 207, with both items applied."""
+    receipt = json.loads(answer.partition(b"\r\n\r\n")[2])
+    body = json.dumps({**receipt, "items": [{"status": "201"}, {"status": "201"}]}).encode()
+    answers(207, body)(connection, answer)
 
 
 def hangs_up(connection: socket.socket, answer: bytes) -> None:

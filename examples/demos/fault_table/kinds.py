@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dispatch.contracts import Contract, Timeouts
+from dispatch.callback_terms import Progress
+from dispatch.contracts import Contract, Meaning, Timeouts
+from dispatch.item_terms import Items
 from dispatch.presets import KEYED, LOOKUP_ONLY, NEITHER
 
 READ_SECONDS, PATIENT_SECONDS = 1.5, 12.0
@@ -34,7 +36,17 @@ def _hurried(contract: Contract) -> Contract:
         changes["lookup"] = contract.lookup.model_copy(
             update={"schedule": (0.5, 1.0, 2.0), "absence_is_proof_after": proof}
         )
-    return contract.model_copy(update=changes)
+    return _reads_items(contract.model_copy(update=changes))
+
+
+def _reads_items(contract: Contract) -> Contract:
+    """It also says how an answer that tells of each line by itself is read."""
+    progress = Progress(path="status", applied=("201",), failed=("409",))
+    items = Items(path="items", sent_path="lines", progress=progress)
+    write = contract.actions["write-record"]
+    success = {**write.success, "207": Meaning.APPLIED}
+    write = write.model_copy(update={"items": items, "errors_path": "userErrors", "success": success})
+    return contract.model_copy(update={"actions": {**contract.actions, "write-record": write}})
 
 
 _KEY_ALONE = _hurried(KEYED.contract).model_copy(update={"lookup": None})

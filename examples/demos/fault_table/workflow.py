@@ -26,6 +26,6 @@ def write_one_record(ctx: Ctx, write: Write) -> ProposalDraft:
         action="write-record",
         record=write.record,
         title=f"Write {write.record}",
-        body={"limit": "4800.00"},
+        body={"limit": "4800.00", "lines": ["first", "second"]},
     )
     return ProposalDraft(title=f"Write {write.record}", operations=(operation,))
