@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from statements import views
+from statements.matching.urls import urlpatterns as matching
 
 urlpatterns: list[URLPattern] = [
     path("", views.statements, name="statements"),
@@ -16,4 +17,5 @@ urlpatterns: list[URLPattern] = [
     path("<int:statement_id>/errors.csv", views.errors_file, name="statement-errors-file"),
     path("<int:statement_id>/lines.csv", views.lines_file, name="statement-lines-file"),
     path("<int:statement_id>/file/", views.file, name="statement-file"),
+    *matching,
 ]

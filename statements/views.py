@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -23,6 +24,7 @@ from statements.actions.mapping import read_statement
 from statements.actions.settling import apply_statement, discard_statement, settle_repeats
 from statements.actions.uploading import too_large, upload_statement
 from statements.forms import UploadForm
+from statements.matching import queries as matching
 from statements.models import Format, StatementState, Verdict
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
 from web.uploads import takes_files_up_to
@@ -91,9 +93,14 @@ def statement(request: TenantRequest, slug: str, statement_id: int) -> HttpRespo
     show = request.GET.get("show", "")
     after = _number(request, "after")
     page = queries.statement_page(statement_id, show=show, after=after)
-    context = {"page": page, "s": page.statement, "show": show, "further": after}
+    matched = matching.of_statement(page.statement)
+    if show == "unclaimed" and matched is not None:
+        lines, on = matching.unclaimed_lines(statement_id, after=after)
+        page = replace(page, lines=lines, after=on)
+    context = {"page": page, "s": page.statement, "show": show, "further": after, "matching": matched}
     context["may_work"] = Role.OPERATOR in request.roles
-    status = STOP_POLLING if not page.live and wants_fragment(request) else 200
+    context["live"] = page.live or (matched is not None and matched.walking)
+    status = STOP_POLLING if not context["live"] and wants_fragment(request) else 200
     return render_fragment(request, f"{PAGE}#live", context, status)
 
 

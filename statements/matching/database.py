@@ -49,6 +49,12 @@ BEGIN
   IF FOUND THEN
     RAISE EXCEPTION 'the set of match % does not add up', wrong USING ERRCODE = 'check_violation';
   END IF;
+  INSERT INTO statements_tally (tenant_id, statement_id, lines, amount)
+    SELECT l.tenant_id, l.statement_id, count(*), sum(l.amount) FROM made m
+    JOIN statements_statementline l ON l.id = m.line_id WHERE m.line_place = 0
+    GROUP BY l.tenant_id, l.statement_id ORDER BY l.statement_id
+    ON CONFLICT (statement_id) DO UPDATE SET lines = statements_tally.lines + excluded.lines,
+      amount = statements_tally.amount + excluded.amount;
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER fits AFTER INSERT ON statements_match
@@ -74,12 +80,20 @@ CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON statements_match
 CREATE OR REPLACE FUNCTION statements_unmade() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
 BEGIN
-  UPDATE statements_match m SET unmade_at = NEW.unmade_at FROM statements_match of
-    WHERE of.id = NEW.match_id AND m.tenant_id = of.tenant_id AND m.unmade_at IS NULL
-      AND (m.id = of.id OR (of.together <> '' AND m.together = of.together));
-  IF NOT FOUND THEN
+  IF EXISTS (SELECT FROM statements_match WHERE id = NEW.match_id AND unmade_at IS NOT NULL) THEN
     RAISE EXCEPTION 'match % is unmade already', NEW.match_id USING ERRCODE = 'check_violation';
   END IF;
+  WITH ended AS (
+    UPDATE statements_match m SET unmade_at = NEW.unmade_at FROM statements_match of
+      WHERE of.id = NEW.match_id AND m.tenant_id = of.tenant_id AND m.unmade_at IS NULL
+        AND (m.id = of.id OR (of.together <> '' AND m.together = of.together))
+      RETURNING m.line_id, m.line_place
+  ), less AS (
+    SELECT l.statement_id, count(*) AS lines, sum(l.amount) AS amount FROM ended e
+    JOIN statements_statementline l ON l.id = e.line_id WHERE e.line_place = 0 GROUP BY l.statement_id
+  )
+  UPDATE statements_tally t SET lines = t.lines - less.lines, amount = t.amount - less.amount
+    FROM less WHERE t.statement_id = less.statement_id;
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER unmade AFTER INSERT ON statements_unmatch

@@ -178,6 +178,21 @@ class Unmatch(TenantModel):
         return f"unmatch of match {self.match_id}"
 
 
+class Tally(TenantModel):
+    """How many lines of a statement have a match, and what they come to: counted by the database with each match."""
+
+    statement = TenantForeignKey("statements.Statement", db_index=False)
+    lines = models.IntegerField(default=0)
+    amount = models.BigIntegerField(default=0)
+
+    class Meta(TenantModel.Meta):
+        app_label = "statements"
+        constraints: ClassVar = [models.UniqueConstraint(fields=["statement"], name="one_tally_a_statement")]
+
+    def __str__(self) -> str:
+        return f"{self.lines} matched lines of statement {self.statement_id}"
+
+
 class Says(models.TextChoices):
     """What a line says about an operation."""
 

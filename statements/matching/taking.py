@@ -89,7 +89,7 @@ batch AS MATERIALIZED (
     AND NOT EXISTS (SELECT FROM statements_match m WHERE m.line_id = l.id AND m.unmade_at IS NULL)
 )"""
 
-_SENT = """o.receiver_id = %(receiver)s AND o.amount_minor IS NOT NULL AND o.first_may_have_been_sent_at IS NOT NULL"""
+SENT = """o.receiver_id = %(receiver)s AND o.amount_minor IS NOT NULL AND o.first_may_have_been_sent_at IS NOT NULL"""
 _FREE = "NOT EXISTS (SELECT FROM statements_match m WHERE m.operation_id = o.id AND m.unmade_at IS NULL)"
 _NOT_TAKEN_APART = """NOT EXISTS (SELECT FROM statements_match m
   WHERE m.line_id = {line} AND m.operation_id = {operation} AND m.unmade_at IS NOT NULL)"""
@@ -107,7 +107,7 @@ pairs AS (
   ) named
   CROSS JOIN LATERAL (
     SELECT o.id FROM dispatch_operation o
-    WHERE o.key_hash = hashtextextended(named.word, 0) AND upper(o.operation_key) = named.word AND {_SENT}
+    WHERE o.key_hash = hashtextextended(named.word, 0) AND upper(o.operation_key) = named.word AND {SENT}
     ORDER BY o.state = ANY(%(without_effect)s), o.id DESC LIMIT 1
   ) o
 )"""
@@ -118,7 +118,7 @@ pairs AS (
   CROSS JOIN LATERAL (VALUES (b.receivers_id), (b.reference)) named(word)
   CROSS JOIN LATERAL (
     SELECT o.id FROM dispatch_operation o
-    WHERE o.receipt_id = named.word AND o.receipt_id <> '' AND {_SENT} LIMIT 2
+    WHERE o.receipt_id = named.word AND o.receipt_id <> '' AND {SENT} LIMIT 2
   ) o
   WHERE named.word <> ''
 )"""
@@ -142,7 +142,7 @@ chosen AS (
     SELECT min(fits.id) AS id FROM (
       SELECT o.id FROM dispatch_operation o
       WHERE o.reference_hash = b.reference_hash AND statements_reference(o.record) = statements_reference(b.reference)
-        AND o.amount_minor = b.amount AND o.currency = b.currency AND {_SENT} AND {_FREE}
+        AND o.amount_minor = b.amount AND o.currency = b.currency AND {SENT} AND {_FREE}
       LIMIT 2
     ) fits HAVING count(*) = 1
   ) one

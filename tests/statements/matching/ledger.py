@@ -35,6 +35,7 @@ class Ledger:
 
     world: World
     operator: Person
+    admin: Person
     proposal_id: int
     job_id: int
     receiver_id: int
@@ -61,8 +62,8 @@ class Ledger:
         (receiver_id,) = owner.execute(
             "SELECT id FROM dispatch_receiver WHERE tenant_id = %s", [world.tenant.pk]
         ).fetchone() or (0,)
-        operator = make_person(world.tenant, Role.OPERATOR)
-        return cls(world, operator, proposal.pk, job.pk, receiver_id, owner)
+        operator, admin = make_person(world.tenant, Role.OPERATOR), make_person(world.tenant, Role.ADMIN)
+        return cls(world, operator, admin, proposal.pk, job.pk, receiver_id, owner)
 
     @classmethod
     def of_this_test(cls) -> Ledger:
@@ -116,7 +117,8 @@ class Ledger:
         values = {
             "state": "reading",
             "digest": secrets.token_hex(32),
-            "account": secrets.token_hex(4),
+            "account": "",
+            **dict.fromkeys(("first", "last", "opening", "closing")),
             **columns,
         }
         (statement_id,) = self.owner.execute(
@@ -128,7 +130,18 @@ class Ledger:
             [self.tenant.pk, self.receiver_id, values["account"], values["digest"], self.operator.pk, len(rows), len(rows)],
         ).fetchone() or (0,)  # fmt: skip
         ids = [self._line(statement_id, number, row) for number, row in enumerate(rows, 2)]
-        self.owner.execute("UPDATE statements_statement SET state = 'read' WHERE id = %s", [statement_id])
+        self.owner.execute(
+            "UPDATE statements_statement SET state = 'read', first_booked_on = %s, last_booked_on = %s, opening = %s, closing = %s,"
+            " amount_out = (SELECT coalesce(sum(amount), 0) FROM statements_statementline WHERE statement_id = %s) WHERE id = %s",
+            [
+                values["first"],
+                values["last"],
+                values["opening"],
+                values["closing"],
+                statement_id,
+                statement_id,
+            ],
+        )
         self.owner.execute(
             "UPDATE statements_statement SET state = 'applied', applied_at = now(), applied_by_id = %s WHERE id = %s",
             [self.operator.pk, statement_id],
@@ -174,6 +187,14 @@ class Ledger:
         """Take what lines say into their operations, as a worker does."""
         while effects.turn(self.tenant.pk, 0, "w"):
             pass
+
+    def unstopped(self) -> None:
+        """The job as it is while its operations are in doubt, which nobody derived from rows that were put there."""
+        self.owner.execute("ALTER TABLE workflows_job DISABLE TRIGGER USER")
+        self.owner.execute(
+            "UPDATE workflows_job SET state = 'NEEDS_RECONCILIATION' WHERE id = %s", [self.job_id]
+        )
+        self.owner.execute("ALTER TABLE workflows_job ENABLE TRIGGER USER")
 
     def match(self, row: dict[str, Any]) -> None:
         """Insert a match past every check but the database's."""

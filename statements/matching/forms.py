@@ -1,0 +1,78 @@
+"""What a person posts about lines. The forms only gather; the actions decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from statements.matching.actions.matching import LONGEST_REASON
+from statements.matching.settings import LARGEST_GROUP, Settings
+
+
+class Numbers(forms.CharField):
+    """Ids with commas between them, from a choice on the page."""
+
+    def clean(self, value: Any) -> list[int]:
+        text = super().clean(value)
+        parts = text.split(",")
+        if not all(p.isascii() and p.isdigit() and len(p) < 18 for p in parts) or len(parts) > LARGEST_GROUP:
+            raise forms.ValidationError("Choose what the line is.")
+        return [int(p) for p in parts]
+
+
+def _reason(label: str, *, required: bool) -> forms.CharField:
+    return forms.CharField(
+        label=label,
+        required=required,
+        max_length=LONGEST_REASON,
+        error_messages={"required": "Say why it is not this line."},
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+
+
+class MatchForm(forms.Form):
+    """The operation, or the operations, that a line is."""
+
+    operations = Numbers(error_messages={"required": "Choose what the line is."})
+    reason = _reason("Why (kept with the match)", required=False)
+
+
+class UnmatchForm(forms.Form):
+    """Why a match is taken back."""
+
+    reason = _reason("Why it is not this line", required=True)
+
+
+class SettingsForm(forms.Form):
+    """How far the ladder goes for a receiver."""
+
+    direction = forms.ChoiceField(
+        label="Operations move money",
+        choices=[("out", "out of the statement’s account"), ("in", "into the statement’s account")],
+    )
+    takes_references = forms.BooleanField(
+        label="The machine takes an equal reference and amount",
+        required=False,
+        help_text="Only where exactly one line and one operation have them.",
+    )
+    tolerance = forms.IntegerField(
+        label="Amounts may differ by",
+        min_value=0,
+        max_value=10**12,
+        help_text="In the smallest unit (cents), either way: for suggestions, and for matches that two people make.",
+    )
+    window_days = forms.IntegerField(label="Days after the send", min_value=0, max_value=90)
+    likeness = forms.DecimalField(
+        label="Share of words that must be alike", min_value=0.3, max_value=1, decimal_places=2, max_digits=3
+    )
+    largest_group = forms.IntegerField(label="Tried together, at most", min_value=2, max_value=LARGEST_GROUP)
+
+    def __init__(self, data: Any, *, settings: Settings) -> None:
+        super().__init__(data, initial=settings.model_dump(), auto_id="f-%s")
+
+    def settings(self) -> Settings:
+        """What was entered, as one value."""
+        return Settings.model_validate(
+            {**self.cleaned_data, "likeness": float(self.cleaned_data["likeness"])}
+        )

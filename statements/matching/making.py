@@ -1,0 +1,271 @@
+"""Making and unmaking matches by a person's word, inside the action of whoever may.
+
+The caller holds the locks of the jobs and the operations. A line needs none: who comes second waits in the unique index,
+and is told by `overtaken` who was first.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import IntegrityError
+from psycopg.errors import UniqueViolation
+
+from access.refusals import Conflict, Unprocessable
+from access.roles import Actor
+from dispatch import booked
+from dispatch.booked import Effect
+from dispatch.models import Operation
+from statements.matching.candidates import booked_line, expected_operation
+from statements.matching.comparing import Booked, Expected, Field, Verdict, compare, money, verdict_of
+from statements.matching.effects import as_evidence
+from statements.matching.ladder import NAMES, VERSION, Tier
+from statements.matching.models import Finding, Match, Says, Unmatch
+from statements.matching.running import settings_of
+from statements.matching.settings import Settings
+from statements.matching.suggesting import weigh
+from statements.models import StatementLine
+from workflows import journal
+from workflows.models import Job
+
+
+class LineClaimed(Conflict):
+    """The line, or the operation, has a match already; the message says which and whose."""
+
+
+class DoNotBelongTogether(Unprocessable):
+    """Currency, direction, account or sum forbid it, or nothing was sent."""
+
+
+class NeedsTwoPeople(Unprocessable):
+    """The amounts differ inside the tolerance: a second person has to agree, on the operation's case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One line beside one operation whose job is locked with it."""
+
+    line_id: int
+    job: Job
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Whose word it is, why, and when."""
+
+    actor: Actor
+    reason: str
+    now: datetime
+    second: Actor | None = None
+
+
+def make(pairs: Sequence[Pair], word: Word) -> list[Effect]:
+    """Match a line with an operation, one with several or several with one, and take what it says into each operation.
+
+    Raises LineClaimed, DoNotBelongTogether, NeedsTwoPeople, NoSuchLine, and dispatch's StillSending and NotInDoubt.
+    """
+    _refuse_claimed(pairs)
+    looked = [_look(pair) for pair in pairs]
+    near = any(check(one.booked, one.expected, one.settings, alone=len(pairs) == 1) for one in looked)
+    if len(pairs) > 1:
+        _check_sum(looked)
+    if near and word.second is None:
+        raise NeedsTwoPeople(
+            f"{looked[0].off}: a second person has to agree. Ask for them on the case of {looked[0].expected.label}."
+        )
+    rows = _rows(pairs, looked, word, near=near)
+    Match.objects.bulk_create(rows)
+    return [_take(pair, row, word) for pair, row in zip(pairs, rows, strict=True)]
+
+
+def overtaken(failed: IntegrityError) -> bool:
+    """Whether somebody else has claimed the line or the operation in the meantime."""
+    return isinstance(failed.__cause__, UniqueViolation) and "one_match_a" in str(failed)
+
+
+def unmake(match: Match, pairs: Sequence[tuple[Job, Operation]], word: Word) -> bool:
+    """End a match and the set that it was made in; whether an operation is in doubt again by it. It stands until now."""
+    Unmatch.objects.create(
+        tenant_id=match.tenant_id, match=match, reason=word.reason, unmade_by_id=word.actor.person_id, unmade_at=word.now
+    )  # fmt: skip
+    doubted = False
+    for job, operation in pairs:
+        evidence = {
+            "operation": operation.label,
+            "operation_id": operation.pk,
+            "match": match.pk,
+            "line": match.line_id,
+        }
+        journal.record(job=job, event="operation.line_unmatched", actor=word.actor, evidence=evidence)
+        applied = Finding.objects.filter(
+            operation=operation, match__in=set_of(match), effect=Effect.APPLIED.value
+        )
+        if applied.exists():
+            summary = f"{word.actor.name} took its statement line away: {word.reason}"[:500]
+            doubted |= booked.line_taken_away(
+                job=job, operation=operation, summary=summary, actor=word.actor, now=word.now
+            )
+    return doubted
+
+
+def set_of(match: Match) -> list[Match]:
+    """The match with those that it was made together with."""
+    if not match.together:
+        return [match]
+    return list(Match.objects.filter(together=match.together).order_by("pk"))
+
+
+def claimed_by(line_id: int) -> Match | None:
+    """The match of a line that stands."""
+    rows = Match.objects.filter(line=line_id, unmade_at__isnull=True).select_related("operation", "made_by")
+    return rows.order_by("line_place").first()
+
+
+def check(line: Booked, expected: Expected, settings: Settings, *, alone: bool) -> bool:
+    """Whether the two need a tolerance. Raises DoNotBelongTogether; in a set (not `alone`) the sum decides."""
+    fields = compare(line, expected, settings)
+    if expected.amount is None:
+        raise DoNotBelongTogether(
+            f"No amount was approved for {expected.label}, so no line can be compared with it."
+        )
+    if expected.sent_on is None:
+        raise DoNotBelongTogether(f"{expected.label} was never sent by us, so this line is something else.")
+    for name, why in _FORBIDS.items():
+        if verdict_of(fields, name) is Verdict.DIFFERS:
+            raise DoNotBelongTogether(why.format(expected.label))
+    verdict = verdict_of(fields, "amount")
+    if alone and verdict is Verdict.DIFFERS:
+        raise DoNotBelongTogether(
+            f"{expected.label} is {money(expected.amount, expected.currency)} and the line is"
+            f" {money(line.amount, line.currency)}: more apart than this receiver’s settings allow."
+        )
+    return alone and verdict is Verdict.NEAR
+
+
+_FORBIDS = {
+    "currency": "The line and {} have different currencies.",
+    "direction": "The money went the other way than that of {}.",
+    "account": "The line is of another account than {}.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    booked: Booked
+    expected: Expected
+    settings: Settings
+    settings_version: int
+
+    @property
+    def off(self) -> str:
+        apart = abs(self.booked.amount - (self.expected.amount or 0))
+        return f"The amounts are {money(apart, self.booked.currency)} apart"
+
+
+def _look(pair: Pair) -> _Looked:
+    line, receiver_id = booked_line(pair.line_id)
+    expected, theirs = expected_operation(pair.operation.pk)
+    if receiver_id != theirs:
+        raise DoNotBelongTogether(
+            f"{expected.label} went to another receiver than the one that the line is of."
+        )
+    version, settings = settings_of(receiver_id)
+    return _Looked(line, expected, settings, version)
+
+
+def _check_sum(looked: Sequence[_Looked]) -> None:
+    lines = {one.booked.line_id: one.booked for one in looked}
+    operations = {one.expected.operation_id: one.expected for one in looked}
+    booked_sum = sum(line.amount for line in lines.values())
+    approved = sum(o.amount or 0 for o in operations.values())
+    if min(len(lines), len(operations)) != 1 or booked_sum != approved:
+        currency = looked[0].booked.currency
+        raise DoNotBelongTogether(
+            f"{money(booked_sum, currency)} was booked and {money(approved, currency)} approved:"
+            " several are matched with one only where they add up to it exactly."
+        )
+
+
+def _rows(pairs: Sequence[Pair], looked: Sequence[_Looked], word: Word, *, near: bool) -> list[Match]:
+    together = secrets.token_hex(16) if len(pairs) > 1 else ""
+    one_line = len({p.line_id for p in pairs}) == 1
+    rows = []
+    for place, (pair, one) in enumerate(zip(pairs, looked, strict=True)):
+        found = weigh(one.booked, one.expected, one.settings)
+        tier = Tier.TOGETHER if together else found.tier if found else Tier.NONE
+        rows.append(
+            Match(
+                tenant_id=pair.operation.tenant_id,
+                line_id=pair.line_id,
+                operation=pair.operation,
+                line_place=place if together and one_line else 0,
+                operation_place=0 if one_line else place,
+                together=together,
+                allocated=min(one.booked.amount, one.expected.amount or 0),
+                tier=tier,
+                rule_version=VERSION,
+                settings_version=one.settings_version,
+                compared=_kept(compare(one.booked, one.expected, one.settings)),
+                within_tolerance=near,
+                reason=word.reason,
+                made_by_id=word.actor.person_id,
+                second_id=word.second.person_id if near and word.second else None,
+                made_at=word.now,
+            )
+        )
+    return rows
+
+
+def _kept(fields: tuple[Field, ...]) -> str:
+    return json.dumps(
+        [[f.name, f.booked, f.expected] for f in fields if f.booked or f.expected], ensure_ascii=False
+    )
+
+
+def _take(pair: Pair, match: Match, word: Word) -> Effect:
+    line = StatementLine.objects.select_related("statement").get(pk=pair.line_id)
+    said = booked.Line(
+        f"{word.actor.name}: row {line.row_number} of {line.statement.label}, by {NAMES[Tier(match.tier)]}. {word.reason}"[
+            :500
+        ],
+        as_evidence(line, match, match.compared),
+        line.receivers_id[:200],
+    )
+    evidence = {
+        "operation": pair.operation.label, "operation_id": pair.operation.pk, "match": match.pk, "line": line.pk,
+        "second": word.second.name if word.second else None,
+    }  # fmt: skip
+    journal.record(job=pair.job, event="operation.line_matched", actor=word.actor, evidence=evidence)
+    effect = booked.booked_as_approved(
+        job=pair.job, operation=pair.operation, line=said, actor=word.actor, now=word.now
+    )
+    Finding.objects.create(
+        tenant_id=match.tenant_id, line=line, operation=pair.operation, match=match, says=Says.APPLIED,
+        compared=match.compared, found_at=word.now, taken_at=word.now, effect=effect.value,
+    )  # fmt: skip
+    return effect
+
+
+def _refuse_claimed(pairs: Sequence[Pair]) -> None:
+    for pair in pairs:
+        standing = Match.objects.filter(unmade_at__isnull=True).select_related(
+            "line__statement", "operation", "made_by"
+        )
+        for match in (
+            standing.filter(line=pair.line_id).order_by("pk").first(),
+            standing.filter(operation=pair.operation).order_by("pk").first(),
+        ):
+            if match is not None:
+                raise LineClaimed(claimed(match))
+
+
+def claimed(match: Match) -> str:
+    """Who has matched what, for whoever comes too late. The match comes with its line, operation and person."""
+    who = match.made_by.username if match.made_by is not None else "The machine"
+    line = match.line
+    return f"{who} has matched row {line.row_number} of {line.statement.label} with {match.operation.label}. Nothing was done now."

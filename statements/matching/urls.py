@@ -1,0 +1,18 @@
+"""Matching's addresses, under /t/<slug>/statements/. Whatever changes something is posted."""
+
+from django.urls import URLPattern, path
+
+from statements.matching import views
+
+urlpatterns: list[URLPattern] = [
+    path("<int:statement_id>/complete/", views.complete, name="statement-complete"),
+    path("lines/<int:line_id>/", views.line, name="statement-line"),
+    path("lines/<int:line_id>/match/", views.match, name="statement-line-match"),
+    path(
+        "lines/<int:line_id>/matches/<int:match_id>/unmatch/",
+        views.unmatch_line,
+        name="statement-line-unmatch",
+    ),
+    path("matching/<int:receiver_id>/", views.receiver, name="matching"),
+    path("matching/<int:receiver_id>/walk/", views.walk, name="matching-walk"),
+]

@@ -1,0 +1,134 @@
+"""The pages of matching: one line and what it could be, and how far the ladder goes for a receiver."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from access.doors import TenantRequest, tenant_page
+from access.refusals import Conflict, Unprocessable
+from access.roles import Role
+from access.tenancy import reading
+from dispatch.settling import NotInDoubt, StillSending
+from statements.matching import completeness, queries
+from statements.matching.actions.matching import match_lines, set_matching, unmatch, walk_again
+from statements.matching.forms import MatchForm, SettingsForm, UnmatchForm
+
+READERS = (Role.OPERATOR, Role.ADMIN, Role.AUDITOR)
+
+
+@require_safe
+@tenant_page(*READERS)
+def line(request: TenantRequest, slug: str, line_id: int) -> HttpResponseBase:
+    """One line: what it is matched with, or what it could be and why."""
+    return _line_page(request, line_id)
+
+
+@require_POST
+@tenant_page(Role.OPERATOR)
+def match(request: TenantRequest, slug: str, line_id: int) -> HttpResponseBase:
+    """Matches it with what was chosen."""
+    form = MatchForm(request.POST)
+    if not form.is_valid():
+        return _line_page(request, line_id, match_form=form, status=422)
+    try:
+        done = match_lines(
+            tenant_id=request.tenant.pk,
+            line_ids=[line_id],
+            operation_ids=form.cleaned_data["operations"],
+            person_id=request.person.pk,
+            reason=form.cleaned_data["reason"],
+            now=request.now,
+        )
+    except (Unprocessable, Conflict) as refused:
+        form.add_error("operations", str(refused))
+        return _line_page(
+            request, line_id, match_form=form, status=409 if isinstance(refused, Conflict) else 422
+        )
+    messages.success(request, done.sentence)
+    return redirect("statement-line", slug, line_id)
+
+
+@require_POST
+@tenant_page(Role.OPERATOR)
+def unmatch_line(request: TenantRequest, slug: str, line_id: int, match_id: int) -> HttpResponseBase:
+    """Takes its match back."""
+    form = UnmatchForm(request.POST)
+    if not form.is_valid():
+        return _line_page(request, line_id, unmatch_form=form, status=422)
+    try:
+        said = unmatch(
+            tenant_id=request.tenant.pk,
+            match_id=match_id,
+            person_id=request.person.pk,
+            reason=form.cleaned_data["reason"],
+            now=request.now,
+        )
+    except (StillSending, NotInDoubt, Conflict) as refused:
+        form.add_error("reason", str(refused))
+        return _line_page(request, line_id, unmatch_form=form, status=409)
+    messages.success(request, said)
+    return redirect("statement-line", slug, line_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@tenant_page(*READERS)
+def receiver(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBase:
+    """How far the ladder goes for a receiver, its walks, and its statements with unclaimed lines. Admins change it."""
+    with reading(request.tenant.pk):
+        page = queries.receiver_page(receiver_id)
+        form = SettingsForm(request.POST if request.method == "POST" else None, settings=page.settings)
+        if request.method == "POST" and form.is_valid():
+            pass
+        else:
+            context = {"page": page, "form": form, "may_set": Role.ADMIN in request.roles}
+            context["may_work"] = Role.OPERATOR in request.roles
+            status = 422 if request.method == "POST" else 200
+            return render(request, "statements/matching.html", context, status=status)
+    version = set_matching(
+        tenant_id=request.tenant.pk,
+        receiver_id=receiver_id,
+        settings=form.settings(),
+        person_id=request.person.pk,
+        now=request.now,
+    )
+    messages.success(request, f"Kept as version {version}. It holds for walks that begin from now on.")
+    return redirect("matching", slug, receiver_id)
+
+
+@require_POST
+@tenant_page(Role.OPERATOR)
+def walk(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBase:
+    """Has every unclaimed line of the receiver looked at again."""
+    walk_again(
+        tenant_id=request.tenant.pk, receiver_id=receiver_id, person_id=request.person.pk, now=request.now
+    )
+    messages.success(request, "Workers walk over every unclaimed line. You need not wait for it.")
+    return redirect("matching", slug, receiver_id)
+
+
+@require_safe
+@tenant_page(*READERS)
+def complete(request: TenantRequest, slug: str, statement_id: int) -> HttpResponseBase:
+    """What the receiver booked against what was settled, with what makes the difference."""
+    return render(request, "statements/completeness.html", {"page": completeness.of_statement(statement_id)})
+
+
+def _line_page(
+    request: TenantRequest,
+    line_id: int,
+    *,
+    match_form: MatchForm | None = None,
+    unmatch_form: UnmatchForm | None = None,
+    status: int = 200,
+) -> HttpResponseBase:
+    with reading(request.tenant.pk):
+        context = {
+            "page": queries.line_page(line_id),
+            "match_form": match_form or MatchForm(),
+            "unmatch_form": unmatch_form or UnmatchForm(),
+            "may_work": Role.OPERATOR in request.roles,
+        }
+        return render(request, "statements/line_page.html", context, status=status)
