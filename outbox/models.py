@@ -81,7 +81,8 @@ class Message(TenantModel):
     What it says never changes. `key` is what makes it the same notification: a second one for the same recipient is
     not written. `public_id` is what the recipient may drop a repeat by. `next_attempt_at`: when it is due, or, while
     `claimed_by` is set, when that dispatcher's lease ends; empty once it was delivered or given up. `claim_no` is the
-    token of a claim and never goes back. `reported_at`: when somebody was told that it was given up.
+    token of a claim and never goes back. `job_id` is the job that it tells of, a room above's: what tells of one job reaches one
+    recipient in the order that it was written in. `reported_at`: when somebody was told that it was given up.
     """
 
     app_rights: ClassVar = Rights(
@@ -107,6 +108,7 @@ class Message(TenantModel):
     subject = models.JSONField(default=dict)
     person = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     endpoint = TenantForeignKey(Endpoint, null=True, blank=True, db_index=False)
+    job_id = models.BigIntegerField(null=True, blank=True)
     payload = models.TextField()
     created_at = models.DateTimeField()
     attempts = models.IntegerField(default=0)
@@ -152,6 +154,11 @@ class Message(TenantModel):
                 condition=Q(kind="e-mail", next_attempt_at__isnull=False),
                 name="message_due_by_mail",
             ),
+            models.Index(
+                fields=["job_id", "endpoint", "person", "id"],
+                condition=Q(job_id__isnull=False, next_attempt_at__isnull=False),
+                name="message_waiting_of_job",
+            ),
             models.Index(fields=["endpoint"], condition=~Q(claimed_by=""), name="message_claimed"),
             models.Index(fields=["endpoint", "-id"], condition=Q(kind="webhook"), name="message_of_endpoint"),
             models.Index(
@@ -174,6 +181,15 @@ class Message(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.event} by {self.kind}"
+
+    def of_the_same(self) -> models.QuerySet[Message]:
+        """What waits for the same recipient and tells of the same job, this one perhaps among it."""
+        waiting = Message.objects.filter(next_attempt_at__isnull=False)
+        if self.job_id is None:
+            return waiting.none()
+        return waiting.filter(
+            job_id=self.job_id, kind=self.kind, endpoint=self.endpoint_id, person=self.person_id
+        )
 
     @property
     def webhook_id(self) -> str:

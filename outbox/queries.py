@@ -54,12 +54,15 @@ class MessagesPage:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """One message with every try. `unanswered`: so many claims ended without a word."""
+    """One message with every try. `unanswered`: so many claims ended without a word. `behind`: the message that it waits
+    for, since that tells of the same job and was written before, or 0.
+    """
 
     row: MessageRow
     payload: str
     tries: list[Try]
     unanswered: int
+    behind: int
 
 
 def endpoints() -> list[EndpointView]:
@@ -99,14 +102,25 @@ def messages(*, which: str, before: int, now: datetime) -> MessagesPage:
 
 
 def message(message_id: int, now: datetime) -> MessageView:
-    """One message, or NoSuchMessage. Two queries."""
+    """One message, or NoSuchMessage. Three queries."""
     found = Message.objects.select_related("person", "endpoint").filter(pk=message_id).first()
     if found is None:
         raise NoSuchMessage(f"There is no message {message_id} here.")
     tries = list(Try.objects.filter(message=found).order_by("pk"))
     under_way = 1 if found.claimed_by and found.next_attempt_at and found.next_attempt_at > now else 0
     payload = json.dumps(json.loads(found.payload), indent=2, ensure_ascii=False)
-    return MessageView(_row(found, now), payload, tries, found.claim_no - len(tries) - under_way)
+    return MessageView(
+        _row(found, now), payload, tries, found.claim_no - len(tries) - under_way, _waits_for(found)
+    )
+
+
+def _waits_for(message: Message) -> int:
+    if message.job_id is None or message.next_attempt_at is None:
+        return 0
+    return (
+        message.of_the_same().filter(pk__lt=message.pk).order_by("pk").values_list("pk", flat=True).first()
+        or 0
+    )
 
 
 def recipient_of(message: Message) -> str:

@@ -26,10 +26,11 @@ from django.db import connection
 from django.urls import reverse
 
 from access.models import Membership, Tenant
+from access.prepared import execute
 from access.roles import Role
 from access.tenancy import require_scope
 from outbox.events import declared
-from outbox.models import Endpoint, Message, MessageKind
+from outbox.models import Message, MessageKind
 
 LONGEST_TITLE = 200
 
@@ -40,7 +41,8 @@ class Notice:
 
     `event` is the journal's name of it, and one that is declared in `outbox/events.py`. `key`, up to 200 characters, is
     what makes it the same notification: it is written once a recipient, however often this is repeated. `title` is one
-    plain sentence. The link leads to the page named `page` of the organisation. `subject` holds ids: job, proposal, case.
+    plain sentence. The link leads to the page named `page` of the organisation. `subject` holds ids: job, proposal, case;
+    with a job, whose lock the caller holds, it reaches each recipient after what was written of that job before.
     """
 
     event: str
@@ -85,6 +87,7 @@ def write_to(notice: Notice, *, persons: Iterable[int], endpoint_ids: Iterable[i
     tenant = Tenant.objects.get(pk=require_scope())
     same = {
         "tenant_id": tenant.pk, "event": notice.event, "key": notice.key, "subject": dict(notice.subject or {}),
+        "job_id": (notice.subject or {}).get("job"),
         "payload": payload_of(notice, tenant, now), "created_at": now, "next_attempt_at": now,
         "gives_up_at": now + timedelta(hours=settings.COUNTERFOIL_OUTBOX_HOURS),
     }  # fmt: skip
@@ -121,5 +124,8 @@ def _persons(people: Collection[int], roles: Collection[Role], but_not: Collecti
 
 
 def _subscribed(event: str) -> list[int]:
-    chosen = Endpoint.objects.filter(disabled_at__isnull=True, events__contains=[event])
-    return list(chosen.order_by("pk").values_list("pk", flat=True))
+    require_scope()
+    found = execute(
+        "SELECT id FROM outbox_endpoint WHERE disabled_at IS NULL AND %s = ANY(events) ORDER BY id", [event]
+    )
+    return [endpoint for (endpoint,) in found.fetchall()]

@@ -162,6 +162,7 @@ def close_case(
         "second": second.name if second else None,
     }
     journal.record(job=job, event="case.closed", actor=actor, evidence=evidence)
+    notifying.case_closed(job, case, now)
 
 
 def close_open(

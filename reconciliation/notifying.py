@@ -1,4 +1,4 @@
-"""Who is told outside that a case was opened."""
+"""Who is told outside that a case was opened, and that it was answered."""
 
 from __future__ import annotations
 
@@ -10,26 +10,40 @@ from outbox.writing import Notice, write
 from reconciliation.models import Case, Incident
 from workflows.models import Job
 
-OPENED, STORM = "case.opened", "incident.opened"
+OPENED, CLOSED, STORM = "case.opened", "case.closed", "incident.opened"
 
 
 def declare() -> None:
     """Make the events known that endpoints can choose."""
     events.declare(OPENED, "a question needs a person")
+    events.declare(CLOSED, "a question was answered")
     events.declare(STORM, "many cases ask about one fault of one receiver")
 
 
 def case_opened(job: Job, case: Case, now: datetime) -> None:
     """Everybody of the role that owns a new case is told. In the transaction that opens it, after its journal row."""
-    notice = Notice(
-        event=OPENED,
-        key=f"{OPENED}/{case.pk}",
-        title=f"{case.label}, {case.kind}, was opened for {job.label}",
+    notice = _about(
+        job, case, OPENED, f"{OPENED}/{case.pk}", f"{case.label}, {case.kind}, was opened for {job.label}"
+    )
+    write(notice, roles=[Role(case.owner_role)], now=now)
+
+
+def case_closed(job: Job, case: Case, now: datetime) -> None:
+    """Endpoints are told that it was answered; how, only its page says. In the transaction that closes it."""
+    key = f"{CLOSED}/{case.pk}/{case.version}"  # it may be opened again
+    notice = _about(job, case, CLOSED, key, f"{case.label}, {case.kind}, of {job.label} was answered")
+    write(notice, now=now)
+
+
+def _about(job: Job, case: Case, event: str, key: str, title: str) -> Notice:
+    return Notice(
+        event=event,
+        key=key,
+        title=title,
         page="case",
         page_args=(case.pk,),
         subject={"job": job.pk, "case": case.pk},
     )
-    write(notice, roles=[Role(case.owner_role)], now=now)
 
 
 def incident_opened(incident: Incident, cases: int, now: datetime) -> None:

@@ -15,6 +15,7 @@ class WorkflowsConfig(AppConfig):
             hooks,
             journal_sql,
             machines,
+            notifying,
             providers,
             references,
         )
@@ -33,6 +34,7 @@ class WorkflowsConfig(AppConfig):
             hooks.on_state(state, beginning.ended_without_confirmation)
             hooks.on_state(state, references.ended)
         hooks.on_event("compensation.finished", references.undone)
+        notifying.connect()
         database_objects.register("workflows.costs", costs_sql.statements)
         reviews.connect()
         machines.register(deadlines.MACHINE, deadlines.look)

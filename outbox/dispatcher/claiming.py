@@ -2,7 +2,7 @@
 
 A claim is a lease on the message's row: `next_attempt_at` moves to the lease's end, so what a dead dispatcher held comes
 up again by itself. Claims of one lane queue on an advisory lock, which makes the bound on what an endpoint has under
-way exact over all processes and hosts. Each tenant's first message comes before any tenant's second.
+way exact over all processes and hosts. Of what waits for one recipient about one job, only the first is taken. Each tenant's first message comes before any tenant's second.
 """
 
 # ruff: noqa: S608 - the statements are made of this file's own constants
@@ -52,6 +52,13 @@ def claim(connection: psycopg.Connection[Any], lane: Lane, count: int, dispatche
     return [Claim(message, tenant, number, dispatcher) for message, tenant, number in rows]
 
 
+def _is_first(recipient: str) -> str:
+    """What tells of a job waits while something earlier of that job waits for the same recipient."""
+    return f"""NOT EXISTS (
+      SELECT FROM outbox_message b WHERE b.job_id = d.job_id AND b.{recipient} = d.{recipient} AND b.id < d.id
+        AND b.next_attempt_at IS NOT NULL)"""
+
+
 def _claim_sql(due: str) -> str:
     # By the statement's time throughout, which an index can be searched by.
     return f"""
@@ -77,16 +84,18 @@ def _to_endpoints(lagging: str) -> str:
   CROSS JOIN LATERAL (
     SELECT d.id, row_number() OVER (ORDER BY d.next_attempt_at, d.id) AS place FROM outbox_message d
     WHERE d.endpoint_id = e.id AND d.kind = 'webhook' AND d.next_attempt_at <= statement_timestamp()
+      AND {_is_first("endpoint_id")}
     ORDER BY d.next_attempt_at, d.id LIMIT greatest({AT_ONCE} - busy.under_way, 0)) m
   WHERE e.lagging_since IS {lagging}
 """
 
 
-_BY_MAIL = """
+_BY_MAIL = f"""
   SELECT m.id, m.place AS turn FROM access_tenant t
   CROSS JOIN LATERAL (
     SELECT d.id, row_number() OVER (ORDER BY d.next_attempt_at, d.id) AS place FROM outbox_message d
     WHERE d.tenant_id = t.id AND d.kind = 'e-mail' AND d.next_attempt_at <= statement_timestamp()
+      AND {_is_first("person_id")}
     ORDER BY d.next_attempt_at, d.id LIMIT %(count)s) m
 """
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
+
 from access import tenant_journal
 from access.roles import Actor, ActorKind
 from access.tenancy import acting
@@ -16,7 +18,7 @@ GONE = "It answered 410: nobody is there any more."
 
 
 def record(*, claim: Claim, outcome: Outcome, began: datetime, now: datetime) -> TryOutcome:
-    """Write a try and what it changes; what it counted as. Locks message → endpoint.
+    """Write a try and what it changes; what it counted as. Locks message → its followers → endpoint.
 
     A claim that is no longer ours is recorded as stale and changes nothing else. So is one that was recorded already:
     its try stands, and no other is written.
@@ -36,17 +38,34 @@ def _settle(message: Message, outcome: Outcome, now: datetime) -> TryOutcome:
     match outcome:
         case Delivered():
             row.update(claimed_by="", next_attempt_at=None, delivered_at=now, last_error="")
+            _bring_on(message, now)
             return TryOutcome.DELIVERED
         case Never():
             _give_up(message, outcome.said, now, quiet=outcome.quiet)
+            _bring_on(message, now)
             return TryOutcome.REFUSED
         case Later():
             again = now + timedelta(seconds=pause(message.attempts, outcome.not_before))
             if again >= message.gives_up_at:
                 _give_up(message, outcome.said, now, quiet=False)
+                _bring_on(message, now)
             else:
                 row.update(claimed_by="", next_attempt_at=again, last_error=outcome.said[:500])
+                # None of them can be taken before; so nobody has to look at them meanwhile.
+                _followers(message).filter(next_attempt_at__lt=again).update(next_attempt_at=again)
             return TryOutcome.FAILED
+
+
+def _followers(message: Message) -> QuerySet[Message]:
+    """What waits behind it: written later of the same job, for the same recipient."""
+    return message.of_the_same().filter(pk__gt=message.pk)
+
+
+def _bring_on(message: Message, now: datetime) -> None:
+    """The next one's turn has come."""
+    following = _followers(message).order_by("pk").first()
+    if following is not None:
+        Message.objects.filter(pk=following.pk, next_attempt_at__gt=now).update(next_attempt_at=now)
 
 
 def _give_up(message: Message, why: str, now: datetime, *, quiet: bool) -> None:

@@ -15,18 +15,24 @@ from outbox.writing import Notice, write
 from tests.support import eventually
 
 
-def notice(key: str = "case.opened/1", title: str = "RC-0001 was opened") -> Notice:
-    return Notice(event="case.opened", key=key, title=title, page="home", subject={"case": 1, "job": 2})
+def notice(key: str = "case.opened/1", title: str = "RC-0001 was opened", job: int | None = None) -> Notice:
+    about = {"case": 1} if job is None else {"case": 1, "job": job}
+    return Notice(event="case.opened", key=key, title=title, page="home", subject=about)
 
 
 def tell(
-    tenant: Tenant, *, keys: Sequence[str] = ("case.opened/1",), now: datetime | None = None, **to: Any
+    tenant: Tenant,
+    *,
+    keys: Sequence[str] = ("case.opened/1",),
+    now: datetime | None = None,
+    job: int | None = None,
+    **to: Any,
 ) -> int:
     """Writes a message a key, each in a transaction of its own."""
     written = 0
     for key in keys:
         with acting(tenant.pk):
-            written += write(notice(key), now=now or timezone.now(), **to)
+            written += write(notice(key, job=job), now=now or timezone.now(), **to)
     return written
 
 

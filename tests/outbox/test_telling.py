@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from access.models import Person
-from access.roles import WORKER, Role
+from access.roles import WORKER, Actor, ActorKind, Role
 from access.tenancy import acting, reading
 from approvals.actions.expire import expire_proposal
 from approvals.locks import lock_proposal
@@ -28,9 +28,11 @@ from tests.approvals.world import World
 from tests.outbox.telling import messages
 from tests.support import make_person
 from workflows import journal
+from workflows.actions.cancel import cancel_job
 from workflows.engine.connections import connect
 from workflows.locks import lock_job
 from workflows.models import Job, JournalEntry
+from workflows.states import JobState
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +110,42 @@ def test_whoever_started_it_is_told_of_a_no(world: World, verdict: str, event: s
     world.decide(proposal, world.manager, verdict)
     title = f"Proposal {proposal.label} of JOB-{proposal.job_id} {word}"
     assert (event, world.submitter.pk, title) in told(world)
+
+
+def test_whoever_started_a_job_is_told_of_its_end_unless_it_was_their_own_hand(
+    world: World, admin: Person, books: Endpoint
+) -> None:
+    reject, own, others, failed = (world.proposed() for _ in range(4))
+    world.decide(reject, world.manager, "reject")
+    for proposal, person in ((own, world.submitter), (others, admin)):
+        cancel_job(
+            tenant_id=world.tenant.pk, job_id=proposal.job_id, person_id=person.pk, reason="no longer",
+            now=timezone.now(),
+        )  # fmt: skip
+    with acting(world.tenant.pk):
+        journal.transition(
+            job=lock_job(failed.job_id),
+            to=JobState.VALIDATED,
+            event="proposal.voided",
+            actor=WORKER,
+            evidence={},
+        )
+        journal.transition(
+            job=lock_job(failed.job_id), to=JobState.FAILED, event="job.given_up", evidence={"reason": "test"},
+            actor=Actor(ActorKind.OPERATOR, world.operator.username, world.operator.pk),
+        )  # fmt: skip
+    ends = [(e, who, title) for e, who, title in told(world) if e.startswith("job.")]
+    assert ends == [
+        ("job.cancelled", None, f"JOB-{reject.job_id} is cancelled"),
+        ("job.cancelled", None, f"JOB-{own.job_id} is cancelled"),
+        ("job.cancelled", world.submitter.pk, f"JOB-{others.job_id} is cancelled"),
+        ("job.cancelled", None, f"JOB-{others.job_id} is cancelled"),
+        ("job.failed", world.submitter.pk, f"JOB-{failed.job_id} failed"),
+        ("job.failed", None, f"JOB-{failed.job_id} failed"),
+    ]
+    assert {m.job_id for m in messages(world.tenant) if m.event.startswith("job.")} == {
+        p.job_id for p in (reject, own, others, failed)
+    }
 
 
 def test_whoever_started_it_is_told_of_an_expiry_and_operators_of_its_case(world: World) -> None:

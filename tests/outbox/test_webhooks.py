@@ -39,7 +39,7 @@ def test_a_message_is_posted_once_signed_and_thin(
         "type": "case.opened",
         "timestamp": message.created_at.isoformat(),
         "data": {
-            "case": 1, "job": 2, "organisation": tenant.slug, "title": "RC-0001 was opened",
+            "case": 1, "organisation": tenant.slug, "title": "RC-0001 was opened",
             "link": f"http://127.0.0.1:8000/t/{tenant.slug}/",
         },
     }  # fmt: skip
