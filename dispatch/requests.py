@@ -139,10 +139,17 @@ def _body(draft: OperationDraft, action: Action, contract: Contract, values: Map
             raise CannotRender(f"{wrong}.") from wrong
     content = content_of(action, values)
     if contract.key_location is KeyLocation.BODY:
-        if contract.key_name in content:
-            raise CannotRender(f"The body already has a field {contract.key_name}, where the key goes.")
-        content = {**content, contract.key_name: values["operation_key"]}
+        content = _with_key(content, contract.key_name, values["operation_key"])
     body = encode(action, content)
     if len(body) > BODY_LIMIT:
         raise CannotRender(f"The request has {len(body)} bytes; at most {BODY_LIMIT} are sent.")
     return body
+
+
+def _with_key(content: dict[str, Any], place: str, key: str) -> dict[str, Any]:
+    """The body with the key at its place; what is on the way there is copied, since the draft is not ours to change."""
+    name, _, rest = place.partition(".")
+    there = content.get(name)
+    if there is not None and not (rest and isinstance(there, dict)):
+        raise CannotRender(f"The body already has a field {place}, where the key goes.")
+    return {**content, name: _with_key(there or {}, rest, key) if rest else key}

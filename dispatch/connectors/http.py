@@ -67,8 +67,11 @@ class HttpConnector:
     def get(self, path: str, base_url: str, contract: Contract, credentials: Credentials) -> Exchange:
         """GET what is at a path below a receiver's address; changes nothing there."""
         url = f"{base_url.rstrip('/')}/{path.lstrip('/')}"
-        asked = Request("GET", url, {"Accept": "application/json"}, b"", {}, credentials.security)
-        return self._exchange(asked, contract, credentials, "")
+        return self.ask(Request("GET", url, {"Accept": "application/json"}), contract, credentials)
+
+    def ask(self, request: Request, contract: Contract, credentials: Credentials) -> Exchange:
+        """A request that changes nothing there, authenticated as sends are; nobody is asked for a mark."""
+        return self._exchange(replace(request, security=credentials.security), contract, credentials, "")
 
     def authenticate(
         self, request: Request, contract: Contract, credentials: Credentials, key: str, token: str

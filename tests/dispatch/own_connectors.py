@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from approvals.rendering import FrozenRequest
 from dispatch.connectors import calling, registry
 from dispatch.connectors.http import HttpConnector
 from dispatch.connectors.seam import Sending
+from dispatch.contracts import Contract
+from dispatch.requests import Place
 from dispatch.wire import Barrier, Exchange, exchange
+from workflows.authoring import OperationDraft
 
 HERE = __name__
 
@@ -45,6 +51,16 @@ class BreaksBefore(HttpConnector):
 
     def send(self, sending: Sending, barrier: Barrier) -> Exchange:
         raise KeyError("region")
+
+
+class Volatile(HttpConnector):
+    """Puts into the request what is another at each render."""
+
+    def render(
+        self, draft: OperationDraft, contract: Contract, place: Place, key: str | None
+    ) -> FrozenRequest:
+        frozen = super().render(draft, contract, place, key)
+        return replace(frozen, headers={**frozen.headers, "X-Trace": secrets.token_hex(8)})
 
 
 @contextmanager
