@@ -59,6 +59,8 @@ def reversals_of(operations: Sequence[Operation]) -> dict[int, list[Reversal]]:
 
 def reversal_by(job: Job) -> Reversal | None:
     """What a job takes back, if that is what it is for."""
+    if job.source != COMPENSATION:
+        return None
     rows = Reversal.objects.filter(job=job).select_related("original", "original__receiver", "original__job")
     return rows.first()
 

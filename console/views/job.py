@@ -20,7 +20,7 @@ from console.queries.cases import open_case_of_item, open_cases_of
 from console.queries.standing import sign_of_job
 from console.queries.undoing import undoing_of
 from console.queries.waits import waits_of
-from dispatch.reversals import COMPENSATION, reversal_by
+from dispatch.reversals import reversal_by
 from web.downloads import download
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
 from workflows import inputs
@@ -68,7 +68,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "more_cases": more_cases,
         "fates": [] if found.state in ENDED else queries.fates(found),
         "became": queries.became(found),
-        "takes_back": reversal_by(found) if found.source == COMPENSATION else None,
+        "takes_back": reversal_by(found),
         "may_compensate": Role.OPERATOR in request.roles,
         "permissions": queries.permissions(found, request.roles, request.person.pk, again=again),
         "may_hold": queries.may_hold(request.roles) and found.state not in ENDED,
