@@ -6,7 +6,7 @@ person who proposes again. What cannot be frozen is journalled as `proposal.refu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -24,9 +24,10 @@ from approvals.facts import in_force
 from approvals.hands import hands_on
 from approvals.missing import note_approvers
 from approvals.models import Policy, Proposal, ProposedOperation
+from approvals.rendering import FrozenRequest
 from approvals.rules import amounts_of
 from workflows import journal, machines, registry
-from workflows.authoring import ProposalDraft, Workflow
+from workflows.authoring import OperationDraft, ProposalDraft, Workflow
 from workflows.kinds import NOT_STEPS
 from workflows.models import Checkpoint, Job, Stage, StageKind
 from workflows.states import JobState
@@ -41,6 +42,17 @@ _objections: list[DraftObjection] = []
 def objects_to_drafts(objection: DraftObjection) -> None:
     """Have a room above say what a job may not propose: a sentence, or "". Asked before it is frozen, the job locked."""
     _objections.append(objection)
+
+
+KeepsKeys = Callable[
+    [Job, Sequence[OperationDraft], list[FrozenRequest], Policy, datetime], list[FrozenRequest]
+]
+_keeps_keys: list[KeepsKeys] = []
+
+
+def keeps_keys(keep: KeepsKeys) -> None:
+    """Have a room above give requests the key under which the same was sent before. It may raise NotFrozen."""
+    _keeps_keys.append(keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +152,8 @@ def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
     if said := next((said for objection in _objections if (said := objection(job, draft))), ""):
         raise NotFrozen(said)
     requests = [rendering.render(one, None, now) for one in draft.operations]
+    for keep in _keeps_keys:
+        requests = keep(job, draft.operations, requests, policy, now)
     if len({r.operation_key for r in requests}) < len(requests):
         raise NotFrozen("Two operations were given the same key.")
     frame = _frame(job, workflow, policy, now)

@@ -10,6 +10,7 @@ class DispatchConfig(AppConfig):
         from approvals import rendering as approvals_rendering
         from dispatch import (
             earlier,
+            earlier_keys,
             permits,
             queries,
             redriving,
@@ -41,6 +42,7 @@ class DispatchConfig(AppConfig):
         hooks.objects_to_redrive(redriving.why_not)
         hooks.objects_to_redrive(reversals.why_not_send)
         permits.objects_to_sending(reversals.why_not_send)
+        freezing.keeps_keys(earlier_keys.keep_keys)
         freezing.objects_to_drafts(reversals.why_not_draft)
         hooks.objects_to_migration(redriving.why_not_migrate)
         hooks.on_event("cancel.requested", prepare.stop_what_can_be)

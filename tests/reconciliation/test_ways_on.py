@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from django.db import IntegrityError, connection
 
 from access.models import Membership, Person
 from access.roles import WORKER, Role
-from access.tenancy import acting
+from access.tenancy import acting, reading
 from approvals.freezing import freeze
+from approvals.models import ProposedOperation
 from approvals.rules import FourEyes
 from dispatch import proofs
 from dispatch.locks import lock_job_and_operation
@@ -22,8 +24,8 @@ from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind
 from tests.approvals.world import draft, operation
 from tests.dispatch.faults import FaultServer, answers, fin
-from tests.dispatch.world import BODY, RECEIPT, a_contract, as_engine, as_json
-from tests.reconciliation.pages import address, as_person
+from tests.dispatch.world import BODY, RECEIPT, a_contract, a_keyed_contract, as_engine, as_json, as_owner
+from tests.reconciliation.pages import address, as_person, html_of
 from tests.reconciliation.test_opening import stuck
 from tests.reconciliation.world import PATIENT, Desk, a_letter, now
 from workflows import journal
@@ -189,8 +191,59 @@ def test_a_refused_job_is_redriven_into_a_new_proposal_for_a_new_approval() -> N
         assert len(erp.received) == 2
     first, second = desk.sending.operations(job)
     assert (first.pk, first.state, second.state) == (old.pk, "REFUSED", "CONFIRMED")
-    assert first.operation_key != second.operation_key
+    assert first.operation_key == second.operation_key
     assert desk.sending.job_state(job) == "CONFIRMED"
+
+
+def attested_and_failed(desk: Desk) -> Job:
+    """A job that was sent, and that two people attest was not applied."""
+    job, case = desk.unknown()
+    case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
+    desk.answer(second, desk.fresh(case), desk.ben)
+    return job
+
+
+def test_what_may_have_been_sent_goes_out_again_under_its_key_and_the_slip_names_it() -> None:
+    with FaultServer(fin, OK) as erp:
+        desk = Desk.make(erp.url, a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0))
+        job = attested_and_failed(desk)
+        desk.world.policy(waives_approval=False)
+        redrive(desk, job)
+        slip = as_person(desk.world.manager).get(address(desk, "approval", desk.world.proposal(job).pk))
+        assert ("it was not applied" in html_of(slip), "They wrote so." in html_of(slip)) == (True, True)
+        desk.world.decide(desk.world.proposal(job), desk.world.manager)
+        desk.run(job)
+        keys = {re.search(rb"(?i)idempotency-key: (\S+)", r).group(1) for r in erp.received}  # type: ignore[union-attr]
+    assert (len(erp.received), len(keys)) == (2, 1)
+    assert [o.state for o in desk.sending.operations(job)] == ["NOT_APPLIED", "CONFIRMED"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "state"),
+    [
+        ({"waives_approval": True}, "VALIDATED"),
+        ({"four_eyes": False}, "VALIDATED"),
+        ({"four_eyes": False, "quorum": 2}, "AWAITING_APPROVAL"),
+        ({}, "AWAITING_APPROVAL"),
+    ],
+)
+def test_something_else_than_may_have_been_sent_takes_a_second_person(
+    rules: dict[str, Any], state: str
+) -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_keyed_contract(timeouts=PATIENT, automatic_resubmissions=0))
+        job = attested_and_failed(desk)
+        old = desk.sending.operation(job)
+        # What running its steps again comes to: another draft of the same change.
+        as_owner("workflows_checkpoint", "output = replace(output, '4800.00', '4700.00')", [])
+        desk.world.policy(**{"waives_approval": False, **rules})
+        assert redrive(desk, job).job_state == state
+        with reading(desk.tenant_id):
+            new = ProposedOperation.objects.filter(proposal__job=job).exclude(operation_key=old.operation_key)
+            assert new.count() == (state == "AWAITING_APPROVAL")
+    if state == "VALIDATED":
+        assert "a second person has to stand behind this" in desk.case(job).title
 
 
 def test_a_job_given_up_before_its_send_is_redriven_into_a_new_proposal() -> None:

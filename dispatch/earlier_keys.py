@@ -1,0 +1,84 @@
+"""The key of a proposal that follows one that may have been sent: kept where the request is the same, byte for byte.
+
+Then a receiver that did the first after all takes the second for it. Where the request is another one, a second person
+has to stand behind it, since nothing at the receiver would tell the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from approvals import rendering
+from approvals.drafts import NotFrozen
+from approvals.models import Policy
+from approvals.rendering import FrozenRequest
+from dispatch.contracts import Contract
+from dispatch.models import Operation
+from dispatch.states import WITHOUT_EFFECT, OperationState
+from workflows.authoring import OperationDraft
+from workflows.models import Job
+
+
+def keep_keys(
+    job: Job,
+    drafts: Sequence[OperationDraft],
+    requests: Sequence[FrozenRequest],
+    policy: Policy,
+    now: datetime,
+) -> list[FrozenRequest]:
+    """The requests, with the key of an earlier operation of the job where one asks for the same. NotFrozen where a second
+    person would have to stand behind one that asks for something else, and the policy asks for none."""
+    earlier = _earlier(job)
+    if not earlier:
+        return list(requests)
+    kept = []
+    for draft, request in zip(drafts, requests, strict=True):
+        before = earlier.pop((request.receiver, request.account, request.record), None)
+        if before is None or _would_repeat_its_error(before):
+            kept.append(request)
+            continue
+        same = rendering.render(draft, before.operation_key, now)
+        if _is_what_was_sent(before, same):
+            kept.append(same)
+            continue
+        # A definite no of the receiver's stands for itself; an attestation can be wrong.
+        if before.state != OperationState.REFUSED:
+            _require_second(before, policy)
+        kept.append(request)
+    return kept
+
+
+def _earlier(job: Job) -> dict[tuple[str, str, str], Operation]:
+    """The last operation on each record that may have been sent, of the job's earlier proposals."""
+    rows = Operation.objects.filter(
+        job=job, first_may_have_been_sent_at__isnull=False, state__in=WITHOUT_EFFECT
+    )
+    rows = rows.select_related("receiver", "contract", "proposed").order_by(
+        "proposed__proposal_id", "-ordinal"
+    )
+    return {(o.receiver.name, o.account, o.record): o for o in rows}
+
+
+def _would_repeat_its_error(before: Operation) -> bool:
+    """A receiver that keeps every answer with its key would only refuse the same key again."""
+    contract = Contract.model_validate(before.contract.terms)
+    return bool(before.state == OperationState.REFUSED and contract.caches_errors == "all")
+
+
+def _is_what_was_sent(before: Operation, request: FrozenRequest) -> bool:
+    was = before.proposed
+    return (
+        request.operation_key == before.operation_key
+        and (request.method, request.target) == (was.method, was.target)
+        and request.body == bytes(was.body)
+    )
+
+
+def _require_second(before: Operation, policy: Policy) -> None:
+    rules = policy.ruleset
+    if rules.waives_approval or (rules.quorum < 2 and not rules.four_eyes):
+        raise NotFrozen(
+            f"{before.label} may have been sent with other content, so that a second person has to stand behind this;"
+            f" the policy {policy.name} asks for none. Propose it under one that does, or give the job up."
+        )
