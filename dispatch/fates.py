@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from django.db.models import OuterRef, Subquery
 
 from dispatch import reversals
 from dispatch.deriving import current
@@ -40,6 +44,30 @@ def fates(job: Job) -> list[FateOf]:
     operations = list(query.defer("proposed__body", "proposed__headers"))
     taken = reversals.reversals_of(operations)
     return [_reversed(o, taken[o.pk]) if o.pk in taken else _fate_of(o) for o in operations]
+
+
+def in_a_sentence(job_id: int) -> str:
+    """What a cancel leaves, in the four words and with how many operations each: "Future steps stopped." """
+    counted = Counter(fates_of_jobs([job_id]).get(job_id, [Fate.STOPPED]))
+    told = [f"{fate} ({counted[fate]})" if counted[fate] > 1 else fate for fate in Fate if counted[fate]]
+    return f"{', '.join(told)}."
+
+
+def fates_of_jobs(job_ids: Sequence[int]) -> dict[int, list[Fate]]:
+    """The fate of each operation of the latest proposal of several jobs, in their order. Two queries, and two for each
+    operation that is taken back."""
+    latest = Operation.objects.filter(job=OuterRef("job")).order_by("-proposed__proposal_id")
+    rows = Operation.objects.filter(
+        job__in=job_ids, proposed__proposal_id=Subquery(latest.values("proposed__proposal_id")[:1])
+    )
+    rows = rows.select_related("receiver", "proposed").defer("proposed__body", "proposed__headers")
+    operations = list(rows.order_by("job_id", "ordinal"))
+    taken = reversals.reversals_of([o for o in operations if o.state == S.CONFIRMED])
+    found: dict[int, list[Fate]] = {}
+    for o in operations:
+        fate = _reversed(o, taken[o.pk]) if o.pk in taken else _fate_of(o)
+        found.setdefault(o.job_id, []).append(fate.fate)
+    return found
 
 
 def _reversed(o: Operation, by: list[Reversal]) -> FateOf:

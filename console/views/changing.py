@@ -15,6 +15,7 @@ from access.tenancy import reading
 from console.queries import job as queries
 from console.reasons import ReasonForm, RedriveForm
 from console.words import several
+from dispatch.fates import in_a_sentence
 from web.htmx import render_fragment
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
@@ -35,12 +36,9 @@ def cancel(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
             reason=form.cleaned_data["reason"],
             now=timezone.now(),
         )
-        messages.success(
-            request,
-            "Cancelled. Nothing was sent."
-            if result.ended
-            else "Stopping. Something may have been sent, so the job ends when its outcome is known.",
-        )
+        with reading(request.tenant.pk):
+            said = in_a_sentence(job_id)
+        messages.success(request, f"{'Cancelled' if result.ended else 'Stopping'}. {said}")
         return redirect("job", slug, job_id)
     return _ask(request, job_id, form, "console/cancel.html")
 

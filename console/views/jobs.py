@@ -12,7 +12,7 @@ from console.queries.jobs import HELD, Filter
 from web.htmx import render_fragment
 from web.vocabulary import sign_of
 from workflows import registry
-from workflows.states import JobState
+from workflows.states import ENDED, JobState
 
 LARGEST_ID = 2**63 - 1
 
@@ -30,9 +30,22 @@ def jobs(request: TenantRequest, slug: str) -> HttpResponseBase:
         "states": [(s.value, sign_of(s.value).words) for s in JobState] + [(HELD, "Held")],
         "workflows": sorted({(w.name, w.title or w.name) for w in registry.workflows().values()}),
         "may_submit": Role.SUBMITTER in request.roles,
-        "may_redrive": Role.OPERATOR in request.roles,
+        "in_bulk": _in_bulk(chosen, request.roles),
     }
     return render_fragment(request, "console/jobs.html#list", context)
+
+
+def _in_bulk(chosen: Filter, roles: frozenset[Role]) -> list[tuple[str, str]]:
+    """What can be done in bulk to what the list is narrowed to: the verb, and its word. By words nothing is chosen there."""
+    if chosen.q or chosen.state == HELD:
+        return []
+    open_or_any = chosen.state not in ENDED and chosen.any
+    offers = (
+        ("cancel", "Cancel", Role.ADMIN, open_or_any),
+        ("redrive", "Redrive", Role.OPERATOR, chosen.state == JobState.FAILED),
+        ("compensate", "Compensate", Role.OPERATOR, chosen.state in ENDED),
+    )
+    return [(verb, word) for verb, word, role, fits in offers if role in roles and fits]
 
 
 def _chosen(request: TenantRequest) -> Filter:

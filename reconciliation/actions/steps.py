@@ -12,6 +12,7 @@ from access import authority
 from access.refusals import Conflict
 from approvals.actions.repropose import NothingToRepropose, repropose_job
 from dispatch import settling
+from dispatch.fates import in_a_sentence
 from reconciliation import locks
 from reconciliation.actions.working import (
     EvidenceMissing,
@@ -87,8 +88,8 @@ def cancel(
         reason = text(reason, "Say why the job is cancelled.")
         done = cancel_job_inside(job_id=job.pk, person_id=person_id, reason=reason[:1000], now=now)
         job.refresh_from_db()
-        said = "is cancelled" if done.ended else "is stopping: it ends when its outcome is known"
-        return worked(case_id, job, f"{job.label} {said}.")
+        said = "is cancelled" if done.ended else "is stopping"
+        return worked(case_id, job, f"{job.label} {said}. {in_a_sentence(job.pk)}")
 
 
 def give_up(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count
 
 from access.roles import Role
+from dispatch.fates import Fate, fates_of_jobs
 from reconciliation.bulk.verbs import Terms, terms_of
 from reconciliation.bulk.working import results_of
 from reconciliation.locks import NoSuchBulk
@@ -62,6 +64,8 @@ class Row:
     step: str
     words: str
     mark: str
+    fates: Sequence[tuple[Fate, int]] = ()
+    """What became of the operations of its job by now, in the four words, where the verb stops or undoes something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +124,32 @@ def bulk_page(bulk_id: int, roles: frozenset[Role], *, show: str = "", after: in
         width=f"{300 * settled / max(bulk.total, 1):.1f}",
         tabs=[Tab("", "All", bulk.total), *(Tab(s, WORDS[s], results[s]) for s in EntryState if results[s])],
         groups=_groups(bulk, terms) if bulk.state == BulkState.PLANNED else (),
-        rows=[_row(entry) for entry in found[:PAGE]],
+        rows=_rows(found[:PAGE], terms),
         after=found[PAGE - 1].pk if len(found) > PAGE else 0,
         may=terms.role in roles,
         running=bulk.state == BulkState.RUNNING,
     )
 
 
-def _row(entry: BulkEntry) -> Row:
+def _rows(entries: Sequence[BulkEntry], terms: Terms) -> list[Row]:
+    done = [e.job_id for e in entries if e.state == EntryState.DONE] if terms.tells_fates else []
+    fates = fates_of_jobs(done) if done else {}
+    # What was stopped before it had an operation has only steps, which do not run.
+    without = [Fate.STOPPED]
+    return [
+        _row(e, Counter(fates.get(e.job_id, without)) if e.job_id in done else Counter()) for e in entries
+    ]
+
+
+def _row(entry: BulkEntry, fates: Counter[Fate]) -> Row:
     step = ""
     if entry.case is not None:
         step = entry.case.label
     elif entry.item is not None:
         step = f"{entry.item.stage.name} {entry.item.key}"
     state = EntryState(entry.state)
-    return Row(entry, step, WORDS[state], MARKS[state])
+    told = [(fate, fates[fate]) for fate in Fate if fates[fate]]
+    return Row(entry, step, WORDS[state], MARKS[state], told)
 
 
 def _groups(bulk: Bulk, terms: Terms) -> list[Group]:

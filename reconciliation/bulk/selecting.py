@@ -12,6 +12,8 @@ from django.db.models import BigIntegerField, CharField, Exists, OuterRef, Q, Qu
 from django.db.models import Case as Choice
 
 from access.refusals import Unprocessable
+from dispatch.models import Operation
+from dispatch.states import OperationState
 from reconciliation.bulk.verbs import Terms
 from reconciliation.models import Bulk, Case, CaseKind
 from workflows.kinds import NOT_STEPS
@@ -130,15 +132,20 @@ def _jobs(terms: Terms, filters: Filters, states: list[str]) -> QuerySet[Any, An
         rows = rows.filter(workflow=filters.workflow)
     if filters.job:
         rows = rows.filter(pk=_number(filters.job, "JOB-"))
+    if terms.applied:
+        rows = rows.filter(
+            Exists(Operation.objects.filter(job=OuterRef("pk"), state=OperationState.CONFIRMED))
+        )
     failed = states == [JobState.FAILED]
+    ended = all(s in ENDED for s in states)
     if filters.step or filters.error:
         stopped = [*_STUCK, ItemState.CANCELLED.number] if failed else _STUCK
         items = WorkItem.objects.filter(job=OuterRef("pk"), state__in=stopped, attempts__gt=0)
         rows = rows.filter(Exists(_narrowed(items.exclude(stage__kind__in=NOT_STEPS), filters)))
     if filters.kind:
         cases = Case.objects.filter(job=OuterRef("pk"), kind=filters.kind)
-        rows = rows.filter(Exists(cases if failed else cases.filter(resolved_at__isnull=True)))
-    rows = _within(rows, "ended_at" if failed else "created_at", filters)
+        rows = rows.filter(Exists(cases if ended else cases.filter(resolved_at__isnull=True)))
+    rows = _within(rows, "ended_at" if ended else "created_at", filters)
     without = rows.annotate(no_item=_NONE, no_case=_NONE)
     found: QuerySet[Any, Any] = without.values_list(
         "tenant_id", "pk", "no_item", "no_case", "state", "version"

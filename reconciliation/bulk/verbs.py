@@ -10,6 +10,11 @@ from enum import StrEnum
 from django.db.models import Q
 
 from access.roles import Role
+from dispatch import reversals
+from dispatch.models import Operation
+from dispatch.states import OperationState
+from reconciliation.actions.compensating import CannotCompensate, compensate_inside
+from reconciliation.actions.working import operator
 from reconciliation.bulk import answers
 from reconciliation.kinds import VerbName
 from reconciliation.models import Bulk, BulkEntry
@@ -17,7 +22,7 @@ from workflows.actions.cancel import cancel_job_inside
 from workflows.actions.redrive import redrive_job_inside
 from workflows.actions.retry import fail_job_inside, grant_attempts_inside
 from workflows.actions.skip import skip_item_inside
-from workflows.states import BEFORE_SENDING, STUCK_ITEM_STATES, JobState
+from workflows.states import BEFORE_SENDING, ENDED, STUCK_ITEM_STATES, JobState
 
 
 class BulkVerb(StrEnum):
@@ -33,6 +38,7 @@ class BulkVerb(StrEnum):
     SEND_AGAIN = "send-again"
     SECOND = "second"
     TAKE = "take"
+    COMPENSATE = "compensate"
 
 
 Act = Callable[[Bulk, BulkEntry, datetime], str | None]
@@ -57,6 +63,12 @@ class Terms:
 
     calls: bool = False
     """It asks a receiver, so it is done outside of any transaction, several at a time; its result is written after it."""
+
+    applied: bool = False
+    """Only jobs of which something was applied."""
+
+    tells_fates: bool = False
+    """What became of each operation is told beside the result."""
 
     @property
     def one_thing(self) -> str:
@@ -100,6 +112,29 @@ def _give_up(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
 
 def _cancel(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
     cancel_job_inside(job_id=entry.job_id, person_id=_by(bulk), reason=bulk.reason, now=now, bulk=bulk.pk)
+
+
+def _compensate(bulk: Bulk, entry: BulkEntry, now: datetime) -> None:
+    """All that is left of each applied operation, the last one first: what was hardest to reverse comes back first."""
+    actor = operator(_by(bulk))
+    applied = Operation.objects.filter(job=entry.job_id, state=OperationState.CONFIRMED)
+    said = ""
+    asked = 0
+    for operation in applied.order_by("-proposed__proposal_id", "-ordinal"):
+        if said := reversals.why_not(operation):
+            continue
+        compensate_inside(
+            operation_id=operation.pk,
+            actor=actor,
+            amount="",
+            reason=bulk.reason,
+            key=f"bulk {bulk.pk}",
+            now=now,
+            bulk=bulk.pk,
+        )
+        asked += 1
+    if not asked:
+        raise CannotCompensate(said or "Nothing of it is known to have been applied.")
 
 
 _STOPPED = tuple(s.value for s in STUCK_ITEM_STATES)
@@ -151,6 +186,18 @@ TERMS: dict[BulkVerb, Terms] = {
         Role.ADMIN,
         _OPEN,
         _cancel,
+        tells_fates=True,
+    ),
+    BulkVerb.COMPENSATE: Terms(
+        "Compensate what jobs did",
+        "jobs",
+        "Starts a job for each change that was applied, which proposes to take it back. You cannot approve what comes of it.",
+        Role.OPERATOR,
+        tuple(s.value for s in ENDED),
+        _compensate,
+        by_version=True,
+        applied=True,
+        tells_fates=True,
     ),
 }
 

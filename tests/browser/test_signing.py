@@ -132,7 +132,7 @@ def test_requested_changes_end_the_slip_and_the_reason_is_on_it(desks: Desks) ->
     submitter.get_by_role("link", name="Cancel job").click()
     submitter.locator("dialog #reason").fill("Asked for again with the other limit.")
     submitter.locator("dialog").get_by_role("button", name="Cancel job").click()
-    expect(submitter.locator("#messages")).to_contain_text("Cancelled. Nothing was sent.")
+    expect(submitter.locator("#messages")).to_contain_text("Cancelled. Future steps stopped.")
 
 
 @pytest.mark.long

@@ -41,7 +41,7 @@ def test_admin_holds_releases_and_cancels_a_job(desks: Desks) -> None:
     page.get_by_role("link", name="Cancel job").click()
     dialog.locator("#reason").fill("Entered twice; the other request stays.")
     dialog.get_by_role("button", name="Cancel job").click()
-    expect(page.locator("#messages")).to_contain_text("Cancelled. Nothing was sent.")
+    expect(page.locator("#messages")).to_contain_text("Cancelled. Future steps stopped.")
     expect(page.get_by_text("It has ended.")).to_be_visible()
     manager.reload()
     expect(manager.get_by_role("button", name="Approve and sign")).to_have_count(0)

@@ -13,7 +13,7 @@ from django.db import IntegrityError, connection
 
 from access.models import Person
 from access.refusals import NotPermitted
-from access.roles import WORKER
+from access.roles import WORKER, Role
 from access.tenancy import acting, reading
 from approvals.models import Proposal
 from dispatch import fates
@@ -21,13 +21,17 @@ from dispatch.contracts import Action, Meaning
 from dispatch.fates import Fate
 from dispatch.models import Operation, Reversal
 from dispatch.reversals import taken_back
+from reconciliation.actions.bulk import confirm_bulk, plan_bulk
 from reconciliation.actions.compensating import CannotCompensate, NotSoMuch, compensate
 from reconciliation.actions.outcomes import confirm_not_applied
 from reconciliation.actions.reopening import reopen
 from reconciliation.actions.seconding import second
 from reconciliation.actions.working import NotAllowedNow
+from reconciliation.bulk.pages import bulk_page
+from reconciliation.bulk.selecting import Filters
+from reconciliation.bulk.working import turn
 from reconciliation.kinds import VerbName
-from reconciliation.models import CaseKind
+from reconciliation.models import Bulk, CaseKind
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import a_contract, as_json
 from tests.reconciliation.pages import address, as_person, html_of
@@ -293,6 +297,56 @@ def test_what_is_compensated_is_not_reopened() -> None:
         asked(desk, operation, "1.00")
         with pytest.raises(NotAllowedNow, match="is compensated, by JOB-"):
             desk.act(reopen, case, evidence="x", source="y", taken_at=now())
+
+
+def in_bulk(desk: Desk, verb: str, person: Person) -> int:
+    """Plan, confirm and do a bulk, as its pages and the workers do; its id."""
+    planned = plan_bulk(
+        tenant_id=desk.tenant_id, person_id=person.pk, verb=verb, filters=Filters(), now=now()
+    )
+    confirm_bulk(
+        tenant_id=desk.tenant_id, bulk_id=planned.bulk_id, person_id=person.pk, reason="The batch was wrong.",
+        attempts=None, now=now(),
+    )  # fmt: skip
+    while turn(desk.tenant_id, planned.bulk_id, "w"):
+        pass
+    return planned.bulk_id
+
+
+def results(desk: Desk, bulk_id: int) -> list[tuple[int, str, list[tuple[Fate, int]]]]:
+    with reading(desk.tenant_id):
+        page = bulk_page(bulk_id, frozenset({Role.OPERATOR, Role.ADMIN}))
+        return [(row.entry.job_id, row.entry.state, list(row.fates)) for row in page.rows]
+
+
+def test_many_are_compensated_each_with_its_own_result_and_cancelled_with_the_fate_of_each() -> None:
+    with FaultServer(ok("R-1"), ok("R-2"), answers(422), fin) as erp:
+        desk = a_desk(erp)
+        (first, one), (second_, _), (refused, _) = (applied(desk) for _ in range(3))
+        asked(desk, one)
+        bulk_id = in_bulk(desk, "compensate", desk.anna)
+        assert results(desk, bulk_id) == [
+            (first.pk, "refused", []),
+            (second_.pk, "done", [(Fate.STANDS, 1)]),
+        ]
+        assert desk.sending.job_state(refused) == "FAILED"
+        with reading(desk.tenant_id):
+            assert Reversal.objects.count() == 2
+            assert Reversal.objects.latest("pk").reason == "The batch was wrong."
+        doubtful, _ = desk.unknown()
+        unsent = desk.sending.ready()
+        found = {
+            job: (state, fates) for job, state, fates in results(desk, in_bulk(desk, "cancel", desk.admin))
+        }
+        assert found[doubtful.pk] == ("done", [(Fate.CHECKING, 1)])
+        assert found[unsent.pk] == ("done", [(Fate.STOPPED, 1)])
+        with reading(desk.tenant_id):
+            latest = Bulk.objects.latest("pk").pk
+        assert "Outcome still being checked" in html_of(
+            as_person(desk.admin).get(address(desk, "bulk", latest))
+        )
+        listed = html_of(as_person(desk.anna).get(f"{address(desk, 'jobs')}?state=CONFIRMED"))
+        assert "verb=compensate&amp;state=CONFIRMED" in listed
 
 
 def test_the_pages_of_the_case_and_of_both_jobs_lead_to_it() -> None:
