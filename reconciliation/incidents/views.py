@@ -13,6 +13,7 @@ from reconciliation.links import link
 from reconciliation.narrowing import Narrowing
 from reconciliation.queries import open_cases
 from reconciliation.tabs import mark_of
+from reconciliation.words import state_words
 from web.htmx import render_fragment
 
 FIRST = 10
@@ -36,6 +37,7 @@ def incident(request: TenantRequest, slug: str, incident_id: int) -> HttpRespons
     context = {
         "i": page,
         "mark": mark_of(page.row.incident.kind),
+        "kind_words": state_words(page.row.incident.kind),
         "rows": [(row, mark_of(row.kind)) for row in first.rows],
         "pause_url": link("receiver-pause", slug, page.row.incident.receiver_id)
         if Role.ADMIN in request.roles

@@ -23,6 +23,7 @@ from examples.demos.installation import installation
 from examples.demos.telling import Teller
 from examples.management.sample import PEOPLE, SLUG
 from examples.simulators.client import BureauControl, ErpControl, IndexControl, ProviderControl
+from tests.browser import storming
 from tests.browser.pages import sign_in
 from tests.browser.serving import FLAGS, chromium_path, static_files, web_server
 from tests.browser.together import write_rules
@@ -64,7 +65,12 @@ def served(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     chromium_path()
     folder: Path = tmp_path_factory.mktemp("browser")
     password = secrets.token_urlsafe(9)
-    ours = ("tests.workflows.mending", "tests.console.asking", "tests.browser.together")
+    ours = (
+        "tests.workflows.mending",
+        "tests.console.asking",
+        "tests.browser.together",
+        "tests.browser.storming",
+    )
     workflows = ",".join([*settings.COUNTERFOIL_WORKFLOWS, *ours])
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("COUNTERFOIL_WORKFLOWS", workflows)
@@ -75,6 +81,7 @@ def served(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> 
             hashed = MD5PasswordHasher().encode(password, "tests")
             Person.objects.filter(username__in=PEOPLE).update(password=hashed)
             write_rules(SLUG)
+            storming.prepare(SLUG, made.erp.base_url)
             with web_server(static=static, log=folder / "web.log") as address:
                 yield Served(address, made.erp, made.provider, made.bureau, made.index, password)
         finally:
