@@ -59,17 +59,25 @@ class Token:
 
 
 _held: dict[str, tuple[str, float]] = {}
+_failed: dict[str, tuple[NoToken, float]] = {}
 _locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def token_of(client: Client, timeouts: Timeouts) -> Token:
-    """A token that is good now; of several threads one asks and the others wait for it. Raises NoToken."""
-    key = client.key
+    """A token that is good now; of several threads one asks, and what it is told holds for those that waited. Raises NoToken."""
+    key, came_at = client.key, _clock()
     with _locks[key]:
         value, until = _held.get(key, ("", 0.0))
         if _clock() < until:
             return Token(value, kept=True)
-        value, seconds = _ask(client, timeouts)
+        failure, failed_at = _failed.get(key, (None, 0.0))
+        if failure is not None and failed_at >= came_at:
+            raise NoToken(str(failure), refused=failure.refused)
+        try:
+            value, seconds = _ask(client, timeouts)
+        except NoToken as none:
+            _failed[key] = none, _clock()
+            raise
         remember(value)
         _held[key] = value, _clock() + max(0.0, min(seconds, LONGEST) - EARLIER)
         return Token(value, kept=False)

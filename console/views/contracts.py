@@ -16,6 +16,7 @@ from access.roles import Role
 from access.tenancy import reading
 from dispatch import contract_text, queries
 from dispatch.actions.receivers import ContractWrittenMeanwhile, write_contract
+from dispatch.connectors.registry import faults_of
 from dispatch.contracts import Contract
 from dispatch.explaining import explain
 from dispatch.models import ReceiverContract
@@ -119,10 +120,11 @@ def _read(draft: Draft) -> Contract | None:
     if not draft.form.is_valid():
         return None
     found = contract_text.read(draft.form.cleaned_data["text"].replace("\r\n", "\n"))
-    if isinstance(found, Contract):
-        return found
-    draft.faults = [fault.words for fault in found]
-    return None
+    if not isinstance(found, Contract):
+        draft.faults = [fault.words for fault in found]
+        return None
+    draft.faults = faults_of(found)
+    return None if draft.faults else found
 
 
 def _edit(request: TenantRequest, draft: Draft, status: int = 200) -> HttpResponseBase:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,7 +18,7 @@ from access.roles import Actor, Role
 from access.tenancy import acting
 from access.whereabouts import who_is
 from dispatch.actions.prepare import ring_open
-from dispatch.connectors.registry import NoSuchConnector, connector, schemes
+from dispatch.connectors.registry import faults_of, schemes
 from dispatch.contracts import Contract
 from dispatch.locks import lock_receiver
 from dispatch.models import Operation, Receiver, ReceiverContract
@@ -133,8 +132,8 @@ def keep_contract(
         first = invalid.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the contract"
         raise BadContract(f"{place}: {first['msg']}.") from invalid
-    if fault := next(iter(_faults(contract)), ""):
-        raise BadContract(fault)
+    if faults := faults_of(contract):
+        raise BadContract(faults[0])
     receiver = lock_receiver(receiver_id)
     kept = contract.model_dump(mode="json")
     kept["definite_not_applied_codes"] = sorted(kept["definite_not_applied_codes"])
@@ -155,13 +154,6 @@ def keep_contract(
         evidence["reason"] = reason
     tenant_journal.record(event="contract.written", actor=actor, evidence=evidence)
     return ReceiverResult(receiver.pk, version)
-
-
-def _faults(contract: Contract) -> Iterable[str]:
-    try:
-        return connector(contract.connector).problems(contract)
-    except NoSuchConnector as missing:
-        return [str(missing)]
 
 
 def _says(terms: dict[str, Any], contract: Contract) -> bool:

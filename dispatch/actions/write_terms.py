@@ -16,7 +16,7 @@ from approvals.facts import newest
 from approvals.policies import BadPolicy, write_policy
 from approvals.ruleset import RuleSet
 from dispatch.actions.receivers import write_contract, write_receiver
-from dispatch.connectors.registry import schemes
+from dispatch.connectors.registry import faults_of, schemes
 from dispatch.models import Receiver
 from dispatch.rendering import latest_contract
 from dispatch.terms import ReceiverTerms, Terms
@@ -60,6 +60,8 @@ def _check(tenant_id: int, terms: Terms, addresses: Mapping[str, str]) -> None:
             check_url(addresses.get(name, receiver.base_url), who_is(tenant_id, name), schemes())
         except AddressRefused as refused:
             raise UnusableTerms(f"receivers.{name}: {refused}") from refused
+        if faults := faults_of(receiver.contract):
+            raise UnusableTerms(f"receivers.{name}: {faults[0]}")
 
 
 def _policy(tenant_id: int, name: str, rules: RuleSet, actor: Actor, now: datetime) -> Written:

@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from dispatch.connectors.http import HttpConnector
 from dispatch.connectors.seam import Connector
 from dispatch.connectors.smtp import SmtpConnector
+from dispatch.contracts import Contract
 
 log = logging.getLogger(__name__)
 ENTRY_POINT_GROUP = "counterfoil.connectors"
@@ -34,6 +35,14 @@ def connector(name: str) -> Connector:
         names = ", ".join(sorted(connectors()))
         raise NoSuchConnector(f'There is no connector "{name}" here. Installed: {names}.')
     return found
+
+
+def faults_of(contract: Contract) -> list[str]:
+    """Why a contract is not to be written: its connector is not here, or cannot do what it says. Sentences."""
+    try:
+        return list(connector(contract.connector).problems(contract))
+    except NoSuchConnector as missing:
+        return [str(missing)]
 
 
 def schemes() -> frozenset[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import BufferedIOBase
 from socket import create_connection, socket
 from urllib.parse import urlsplit
 
@@ -36,6 +37,7 @@ from workflows.authoring import OperationDraft
 
 STARTTLS, IMPLICIT, CLEAR = "smtp", "smtps", "smtp+clear"
 PORTS = {STARTTLS: 587, IMPLICIT: 465, CLEAR: 25}
+LONGEST_REPLY = 100_000
 DOT = "dot"
 """The phase after the final dot: the only one whose silence is doubt."""
 
@@ -237,6 +239,7 @@ class _Server(smtplib.SMTP):
         self._name, self._at = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
         self._connect_within, self._context = timeouts.connect, context_of("", "", security.authorities)
         self.commands: list[str] = []
+        self.file: _Ending | None  # the library's own name for what it reads from
         self.content = b""
         sender = sending.request.headers["Mail-From"].rpartition("@")[2]
         super().__init__(local_hostname=sender, timeout=max(timeouts.read, timeouts.write))
@@ -252,6 +255,13 @@ class _Server(smtplib.SMTP):
                 raise _Refused(554, b"it offers no TLS, and nothing is sent without")
             self.starttls(context=self._context)
             self.ehlo_or_helo_if_needed()
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = _Ending(self.sock.makefile("rb"))
+        if self.file is not None:
+            self.file.begin()
+        return super().getreply()
 
     @property
     def is_private(self) -> bool:
@@ -285,6 +295,27 @@ class _Server(smtplib.SMTP):
             if self._scheme == IMPLICIT
             else connection
         )
+
+
+class _Ending:
+    """What a server says, up to a limit for each reply: one of many lines would otherwise be kept for as long as it came."""
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream, self._left = stream, LONGEST_REPLY
+
+    def begin(self) -> None:
+        """Another reply."""
+        self._left = LONGEST_REPLY
+
+    def readline(self, limit: int = -1) -> bytes:
+        line = self._stream.readline(limit)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"a reply of more than {LONGEST_REPLY} bytes")
+        return line
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def _expect(code: int, answer: tuple[int, bytes]) -> None:

@@ -131,6 +131,11 @@ def test_what_cannot_be_and_who_may_not_changes_nothing(tenant: Tenant) -> None:
     assert "this is not TOML" in wrong.content.decode()
     assert HOSTILE not in wrong.content.decode()
     assert admin.post(write, {**posted(text, "write"), "reason": " "}).status_code == 422
+    gone = admin.post(write, posted(f'connector = "gone"\n{text}', "preview"))
+    assert (gone.status_code, "There is no connector &quot;gone&quot; here." in gone.content.decode()) == (
+        422,
+        True,
+    )
     same = admin.post(write, posted(text, "preview")).content.decode()
     assert "This says the same as version 1." in same
     assert "Write version 2" not in same

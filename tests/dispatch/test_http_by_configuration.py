@@ -7,6 +7,7 @@ import hmac
 import json
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from dispatch.explaining import explain
 from dispatch.models import Submission
 from dispatch.requests import Place
 from dispatch.wire import Exchange, Request
-from tests.dispatch.faults import FaultServer, answers, read_all
+from tests.dispatch.faults import FaultServer, answers, read_all, silence
 from tests.dispatch.world import QUICK, RECEIPT, Dispatching, a_keyed_contract, as_json, as_owner
 from workflows.authoring import OperationDraft
 
@@ -240,6 +241,18 @@ def gives(token: str, **more: Any) -> Callable[[Any], bytes]:
 def with_tokens(url: str, **changes: Any) -> Contract:
     oauth = {"token_url": f"{url}/token", "client_id": "counter foil", "scope": "write", **changes}
     return a_keyed_contract(oauth=oauth, retry_after_max=0)
+
+
+def test_of_many_that_need_a_token_at_once_one_asks_and_all_are_told_the_same() -> None:
+    """An issuer that hangs would otherwise hold one slot after another for its whole time-out."""
+    for does, outcomes in ((silence, {"NoToken"}), (gives("one-for-all-1"), {""})):
+        with FaultServer(*[does] * 6) as issuer, FaultServer(*[answers(200)] * 6) as server:
+            contract = a_contract_of(oauth={"token_url": f"{issuer.url}/token", "client_id": "c"})
+            frozen, url = rendered(contract, server.url), server.url
+            with ThreadPoolExecutor(6) as threads:
+                found = [f.result() for f in [threads.submit(sent, contract, frozen, url) for _ in range(6)]]
+            assert {seen.exception for seen, _ in found} == outcomes
+            assert len(issuer.received) == 1
 
 
 def bearer_of(request: bytes) -> str:
