@@ -27,6 +27,13 @@ def sample_webhook_secret() -> str:
     return os.environ.get("COUNTERFOIL_WEBHOOK_SAMPLE") or _kept("sample-webhook-secret", _webhook_secret)
 
 
+def sample_callback_secret() -> str:
+    """COUNTERFOIL_RECEIVER_ERP_CALLBACKS, or the content of `var/sample-callback-secret`: the sample's ERP signs with it."""
+    return os.environ.get("COUNTERFOIL_RECEIVER_ERP_CALLBACKS") or _kept(
+        "sample-callback-secret", _webhook_secret
+    )
+
+
 def _webhook_secret() -> str:
     return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
 

@@ -56,10 +56,10 @@ class VendorChange(BaseModel):
     requested_limit: Amount = Field(title="New credit limit", description="With a point, such as 48200.00.")
     currency: Currency = Field(title="Currency", description="Three letters, such as EUR.")
     contact: Line = Field(title="Contact", description="E-mail address of the person at the vendor.")
-    erp: Literal["keyed", "lookup", "neither"] = Field(
+    erp: Literal["keyed", "lookup", "neither", "later"] = Field(
         default="keyed",
         title="Receiver",
-        description="Astrel ERP with operation keys (keyed), with a look-up only (lookup), or with neither.",
+        description="Astrel ERP with operation keys (keyed), with a look-up only (lookup), with neither, or one that confirms later.",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from config.secret import sample_webhook_secret
+from config.secret import sample_callback_secret, sample_webhook_secret
 from config.supervisor.words import SetupFailed, say
 from config.var import var_file
 
@@ -55,7 +55,10 @@ class Addresses:
                 "COUNTERFOIL_EMAIL_TLS": "none",
                 "COUNTERFOIL_EMAIL_USER": "",
             }
-        return found | {"COUNTERFOIL_WEBHOOK_SAMPLE": sample_webhook_secret()}
+        return found | {
+            "COUNTERFOIL_WEBHOOK_SAMPLE": sample_webhook_secret(),
+            "COUNTERFOIL_RECEIVER_ERP_CALLBACKS": sample_callback_secret(),
+        }
 
 
 @contextmanager

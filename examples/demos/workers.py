@@ -34,6 +34,11 @@ class Cluster:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What its processes are started with."""
+        return dict(self._environment)
+
+    @property
     def log_text(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 

@@ -1,4 +1,4 @@
-"""The sample organisation: one person a role, a group, four policies, three receivers, an endpoint, a limit. Written once; a repeat changes nothing."""
+"""The sample organisation: one person a role, a group, four policies, four receivers, an endpoint, a limit. Written once; a repeat changes nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.urls import reverse
 
-from access import tenant_journal
+from access import signatures, tenant_journal
 from access.actions.groups import add_to_group, make_group
 from access.models import Group, GroupMember, Membership, Person, Tenant
 from access.roles import WORKER, Role
@@ -23,7 +24,9 @@ from approvals.ruleset import Level, RuleSet
 from approvals.ruleset import Limit as AmountLimit
 from config.var import var_file
 from dispatch.actions.receivers import write_contract, write_receiver
+from dispatch.models import Receiver
 from dispatch.presets import PRESETS
+from examples.simulators.client import ErpControl
 from outbox import events
 from outbox.actions.endpoints import add_endpoint, change_endpoint
 from outbox.models import Endpoint
@@ -49,7 +52,10 @@ RECEIVERS = {
     "keyed": "Astrel ERP",
     "lookup": "Astrel ERP (look-up only)",
     "neither": "Astrel ERP (no key, no look-up)",
+    "later": "Astrel ERP (confirms later)",
 }
+SIGNED_BY = "COUNTERFOIL_RECEIVER_ERP_CALLBACKS"
+"""The variable that holds what the ERP signs its callbacks with, as its contract names it."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,18 @@ def loaded() -> Sample | None:
     if tenant is None or set(people) != set(PEOPLE):
         return None
     return Sample(tenant.pk, people)
+
+
+def hear_from(erp: ErpControl, tenant_id: int, *, web: str, secret: str) -> None:
+    """Have the simulated ERP call back, signed with this secret, where the web server listens."""
+    with reading(tenant_id):
+        address = Receiver.objects.get(name="astrel-erp-later").public_id
+    erp.call_back(f"{web}{reverse('api:callback', args=[address])}", secret)
+
+
+def a_callback_secret() -> str:
+    """A new one."""
+    return signatures.make_secret()
 
 
 def password() -> str:

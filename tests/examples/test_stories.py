@@ -62,7 +62,12 @@ def test_sample_is_loaded_once_and_its_people_can_sign_in(own_var: Path) -> None
     assert sample.load(now=timezone.now()) == loaded
     assert _rows(loaded.tenant_id) == before
     assert Person.objects.get(username="m.okafor").check_password(sample.password())
-    assert before["receivers"] == ["astrel-erp-keyed", "astrel-erp-lookup", "astrel-erp-neither"]
+    assert before["receivers"] == [
+        "astrel-erp-keyed",
+        "astrel-erp-later",
+        "astrel-erp-lookup",
+        "astrel-erp-neither",
+    ]
     assert before["limits"] == [("credit-ratings", 4)]
     assert before["policies"] == [
         "document-records",
@@ -91,7 +96,7 @@ def test_receivers_follow_the_erp_to_another_port(own_var: Path, settings: Any) 
 
     with reading(loaded.tenant_id):
         assert set(Receiver.objects.values_list("base_url", flat=True)) == {"http://127.0.0.1:9"}
-        assert ReceiverContract.objects.count() == 3
+        assert ReceiverContract.objects.count() == 4
 
 
 def test_every_story_reaches_what_it_is_there_for(own_var: Path, simulated: dict[str, str]) -> None:

@@ -44,6 +44,17 @@ def test_vendor_change_has_one_effect_whoever_loses_the_answer(contract: str, st
 
 
 @pytest.mark.long
+def test_receiver_that_confirms_later_is_heard_whoever_is_dead_and_believed_only_by_its_signature() -> None:
+    told = demo("confirmed-later")
+
+    assert [(j["state"], j["settled"], j["journal_fault"]) for j in told["jobs"]] == [
+        ("CONFIRMED", 1, ""), ("CONFIRMED", 1, ""), ("CONFIRMED", 1, ""), ("FAILED", 1, ""),
+    ]  # fmt: skip
+    assert [j["confirmed_by"] for j in told["jobs"][1:3]] == ["receiver", "worker"]
+    assert told["callbacks"] == {"answered": [200, 200, 401, 200], "kept": ["applied", "applied", "failed"]}
+
+
+@pytest.mark.long
 def test_expense_policy_asks_again_only_what_was_not_saved() -> None:
     told = demo("expense-policy")
 

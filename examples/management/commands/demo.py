@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from examples.demos import documents, enrichment, expense_policy, vendor_onboarding
+from examples.demos import confirmed_later, documents, enrichment, expense_policy, vendor_onboarding
 from examples.demos.installation import NotSeen, installation
 from examples.demos.telling import Teller
 
@@ -21,6 +21,7 @@ DEMOS = {
     "expense-policy": expense_policy,
     "enrichment": enrichment,
     "documents": documents,
+    "confirmed-later": confirmed_later,
 }
 
 
