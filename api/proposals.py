@@ -159,6 +159,7 @@ def _proposal(slug: str, shown: Slip, document: str) -> dict[str, Any]:
         "decisions": [_decision(d) for d in shown.decisions],
         "approvals": shown.approvals,
         "quorum": shown.quorum,
+        "two_because": shown.two_because,
         "checks": [{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in shown.checks],
         "may": {
             "approve": shown.can_approve,

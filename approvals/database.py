@@ -107,7 +107,7 @@ BEGIN
     RAISE EXCEPTION 'proposal % is not approved', OLD.id USING ERRCODE = 'check_violation';
   END IF;
   IF OLD.approved_at IS NULL AND NEW.approved_at IS NOT NULL
-    AND (approvals_live_approvals(OLD.id) < OLD.quorum OR approvals_levels_lacking(OLD.id) > 0) THEN
+    AND (approvals_live_approvals(OLD.id) < greatest(OLD.quorum, CASE WHEN OLD.two_because <> '' THEN 2 ELSE 0 END) OR approvals_levels_lacking(OLD.id) > 0) THEN
     RAISE EXCEPTION 'proposal % lacks approvals', OLD.id USING ERRCODE = 'check_violation';
   END IF;
   IF OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at

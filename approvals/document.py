@@ -39,10 +39,12 @@ class Frame:
     frozen_at: datetime
     expires_at: datetime
     hands: dict[str, Any]
+    two_because: str = ""
 
 
 def build(frame: Frame, draft: ProposalDraft, requests: Sequence[FrozenRequest]) -> dict[str, Any]:
     """The document as a value; `canonical.write` makes its text."""
+    second = {"two_because": frame.two_because} if frame.two_because else {}
     return {
         "format": FORMAT,
         "proposal": f"{frame.job.pk:05d}-{frame.number:02d}",
@@ -65,6 +67,7 @@ def build(frame: Frame, draft: ProposalDraft, requests: Sequence[FrozenRequest])
         "headers_left_out": list(LEFT_OUT),
         "policy": _policy(frame.policy),
         "quorum": frame.quorum,
+        **second,
         "frozen_at": stamp(frame.frozen_at),
         "expires_at": stamp(frame.expires_at),
     }
@@ -135,6 +138,7 @@ def _points(
         for name, stored, signed in (
             ("expiry", stamp(proposal.expires_at), value["expires_at"]),
             ("quorum", proposal.quorum, value["quorum"]),
+            ("reason for two signatures", proposal.two_because, value.get("two_because", "")),
             ("number", proposal.number, value["number"]),
             ("job", proposal.job_id, value["job"]["id"]),
             ("title", proposal.title, value["title"]),

@@ -80,7 +80,7 @@ def facts_for(
             proposal=p,
             workflow=p.job.workflow,
             frozen=p.policy.ruleset,
-            current=current[p.policy.name],
+            current=current[p.policy.name].for_two() if p.two_because else current[p.policy.name],
             directory=people,
             contributors=frozenset(involved[p.job_id]),
             live=live[p.pk],

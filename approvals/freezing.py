@@ -44,15 +44,22 @@ def objects_to_drafts(objection: DraftObjection) -> None:
     _objections.append(objection)
 
 
-KeepsKeys = Callable[
-    [Job, Sequence[OperationDraft], list[FrozenRequest], Policy, datetime], list[FrozenRequest]
-]
+KeepsKeys = Callable[[Job, Sequence[OperationDraft], list[FrozenRequest], datetime], list[FrozenRequest]]
 _keeps_keys: list[KeepsKeys] = []
 
 
 def keeps_keys(keep: KeepsKeys) -> None:
-    """Have a room above give requests the key under which the same was sent before. It may raise NotFrozen."""
+    """Have a room above give requests the key under which the same was sent before."""
     _keeps_keys.append(keep)
+
+
+AsksForTwo = Callable[[Job, Sequence[FrozenRequest], Policy, datetime], str]
+_asks_for_two: list[AsksForTwo] = []
+
+
+def asks_for_two(reason: AsksForTwo) -> None:
+    """Have a room above say why two people have to sign what is about to be proposed, whatever its policy: a sentence, or ""."""
+    _asks_for_two.append(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,7 @@ def freeze(job: Job, draft_json: str, now: datetime) -> None:
             "draft": canonical.sha256(draft_json),
         },
     )
-    if plan.frame.policy.waives_approval:
+    if plan.frame.policy.waives_approval and not proposal.two_because:
         _waive(job, proposal, plan.frame.policy, now)
     else:
         _ask(job, proposal, plan.frame.policy)
@@ -108,7 +115,7 @@ def _ask(job: Job, proposal: Proposal, policy: Policy) -> None:
         actor=WORKER,
         evidence={
             **_reference(proposal, policy),
-            "quorum": proposal.quorum,
+            "quorum": max(proposal.quorum, 2) if proposal.two_because else proposal.quorum,
             "expires_at": document.stamp(proposal.expires_at),
             **planned,
         },
@@ -153,10 +160,10 @@ def _plan(job: Job, draft_json: str, now: datetime) -> _Plan:
         raise NotFrozen(said)
     requests = [rendering.render(one, None, now) for one in draft.operations]
     for keep in _keeps_keys:
-        requests = keep(job, draft.operations, requests, policy, now)
+        requests = keep(job, draft.operations, requests, now)
     if len({r.operation_key for r in requests}) < len(requests):
         raise NotFrozen("Two operations were given the same key.")
-    frame = _frame(job, workflow, policy, now)
+    frame = _frame(job, workflow, policy, now, _why_two(job, requests, policy, now))
     return _Plan(draft, requests, frame, canonical.write(document.build(frame, draft, requests)))
 
 
@@ -172,7 +179,12 @@ def _waivable(draft: ProposalDraft, policy: Policy, now: datetime) -> None:
         raise NotFrozen(f"{over} It can be proposed again when there is room.")
 
 
-def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> document.Frame:
+def _why_two(job: Job, requests: Sequence[FrozenRequest], policy: Policy, now: datetime) -> str:
+    said = (reason(job, requests, policy, now) for reason in _asks_for_two)
+    return " ".join(sentence for sentence in said if sentence)[:500]
+
+
+def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime, two_because: str) -> document.Frame:
     ((initiator, zone, last),) = _ABOUT.all(job.pk)
     return document.Frame(
         job=job,
@@ -184,6 +196,7 @@ def _frame(job: Job, workflow: Workflow, policy: Policy, now: datetime) -> docum
         frozen_at=now,
         expires_at=policy.ruleset.expiry(now, ZoneInfo(zone)),
         hands=hands_on(job),
+        two_because=two_because,
     )
 
 
@@ -200,6 +213,7 @@ def _insert(job: Job, plan: _Plan) -> Proposal:
             digest=canonical.sha256(plan.text),
             policy=frame.policy,
             quorum=frame.quorum,
+            two_because=frame.two_because,
             amount=draft.amount,
             currency=draft.currency or "",
             amount_label=draft.amount_label,

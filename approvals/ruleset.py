@@ -197,6 +197,15 @@ class RuleSet(_Rule):
         """Signatures over all levels; 0 where approval is waived."""
         return 0 if self.waives_approval else sum(level.quorum for level in self.levels)
 
+    def for_two(self) -> RuleSet:
+        """The same, asking for two signatures at least: one more in the last level, two managers where nobody is asked."""
+        if self.waives_approval:
+            return self.model_copy(update={"waives_approval": False, "levels": (Level(quorum=2),)})
+        if self.quorum >= 2:
+            return self
+        (level,) = self.levels
+        return self.model_copy(update={"levels": (level.model_copy(update={"quorum": 2}),)})
+
     def expiry(self, frozen: datetime, zone: ZoneInfo) -> datetime:
         """When a proposal frozen at a moment expires."""
         if self.expires_days is None or self.expires_at is None:

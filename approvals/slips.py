@@ -114,6 +114,7 @@ class Slip:
     decisions: list[SlipDecision]
     approvals: int
     quorum: int
+    two_because: str
     seats: list[str]
     """Who has to sign still, one a signature: the group that is asked for, or nothing for any manager."""
     signs_for: str
@@ -209,6 +210,7 @@ def _slip(proposal_id: int, person_id: int, now: datetime) -> Slip:
         decisions=decisions,
         approvals=len(facts.valid),
         quorum=facts.quorum,
+        two_because=value.get("two_because", ""),
         seats=facts.standing.seats,
         signs_for=way.giver.handle if isinstance(way, Way) and way.giver else "",
         approved_at=proposal.approved_at,
@@ -236,6 +238,8 @@ def _slip(proposal_id: int, person_id: int, now: datetime) -> Slip:
 
 def _policy_line(facts: Facts) -> str:
     line = in_a_line(facts.frozen)
+    if facts.proposal.two_because:
+        return f"{line}. This one needs two: {in_a_line(facts.current)}"
     return (
         line
         if facts.current == facts.frozen

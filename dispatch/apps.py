@@ -9,6 +9,7 @@ class DispatchConfig(AppConfig):
         from approvals import aftermath, freezing
         from approvals import rendering as approvals_rendering
         from dispatch import (
+            after_restore,
             earlier,
             earlier_keys,
             permits,
@@ -39,6 +40,8 @@ class DispatchConfig(AppConfig):
         hooks.on_state(JobState.READY_TO_COMMIT, prepare.prepare_operations)
         for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):
             hooks.on_state(state, prepare.withdraw_operations)
+        freezing.asks_for_two(after_restore.why_two)
+        freezing.asks_for_two(earlier_keys.why_two)
         hooks.objects_to_redrive(redriving.why_not)
         hooks.objects_to_redrive(reversals.why_not_send)
         permits.objects_to_sending(reversals.why_not_send)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from approvals import rendering
-from approvals.drafts import NotFrozen
 from approvals.models import Policy
 from approvals.rendering import FrozenRequest
 from dispatch.contracts import Contract
@@ -24,11 +23,9 @@ def keep_keys(
     job: Job,
     drafts: Sequence[OperationDraft],
     requests: Sequence[FrozenRequest],
-    policy: Policy,
     now: datetime,
 ) -> list[FrozenRequest]:
-    """The requests, with the key of an earlier operation of the job where one asks for the same. NotFrozen where a second
-    person would have to stand behind one that asks for something else, and the policy asks for none."""
+    """The requests, with the key of an earlier operation of the job where one asks for the same."""
     earlier = _earlier(job)
     if not earlier:
         return list(requests)
@@ -39,14 +36,26 @@ def keep_keys(
             kept.append(request)
             continue
         same = rendering.render(draft, before.operation_key, now)
-        if _is_what_was_sent(before, same):
-            kept.append(same)
-            continue
-        # A definite no of the receiver's stands for itself; an attestation can be wrong.
-        if before.state != OperationState.REFUSED:
-            _require_second(before, policy)
-        kept.append(request)
+        kept.append(same if _is_what_was_sent(before, same) else request)
     return kept
+
+
+def why_two(job: Job, requests: Sequence[FrozenRequest], policy: Policy, _now: datetime) -> str:
+    """What may have been sent before with other content, where the policy has no second person look at it; or nothing.
+
+    A definite no of the receiver's stands for itself; an attestation can be wrong.
+    """
+    rules = policy.ruleset
+    if not rules.waives_approval and (rules.quorum > 1 or rules.four_eyes):
+        return ""
+    earlier = _earlier(job)
+    for request in requests:
+        before = earlier.pop((request.receiver, request.account, request.record), None)
+        if before is None or before.state == OperationState.REFUSED:
+            continue
+        if request.operation_key != before.operation_key:
+            return f"{before.label} may have been sent before with other content, under another key."
+    return ""
 
 
 def _earlier(job: Job) -> dict[tuple[str, str, str], Operation]:
@@ -73,12 +82,3 @@ def _is_what_was_sent(before: Operation, request: FrozenRequest) -> bool:
         and (request.method, request.target) == (was.method, was.target)
         and request.body == bytes(was.body)
     )
-
-
-def _require_second(before: Operation, policy: Policy) -> None:
-    rules = policy.ruleset
-    if rules.waives_approval or (rules.quorum < 2 and not rules.four_eyes):
-        raise NotFrozen(
-            f"{before.label} may have been sent with other content, so that a second person has to stand behind this;"
-            f" the policy {policy.name} asks for none. Propose it under one that does, or give the job up."
-        )

@@ -44,6 +44,8 @@ class Proposal(TenantModel):
     digest = models.CharField(max_length=64)
     policy = TenantForeignKey(Policy)
     quorum = models.IntegerField()
+    two_because = models.CharField(max_length=500, default="", blank=True)
+    """Why two people have to sign it whatever its policy says; empty where nothing but the policy counts."""
     amount = models.DecimalField(max_digits=20, decimal_places=4, null=True, blank=True)
     currency = models.CharField(max_length=3, default="", blank=True)
     amount_label = models.CharField(max_length=300, default="", blank=True)

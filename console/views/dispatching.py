@@ -13,6 +13,7 @@ from access.doors import TenantRequest, tenant_page
 from access.switches import switches_of
 from access.tenancy import reading
 from console.reasons import ReasonForm
+from dispatch.after_restore import over_at
 from reconciliation.actions.opening import open_dispatch, why_not
 from reconciliation.restored import left_by
 from reconciliation.situation import SECONDERS
@@ -38,6 +39,7 @@ def dispatch(request: TenantRequest, slug: str) -> HttpResponseBase:
         context = {
             "restored": restored,
             "left": left,
+            "two_until": None if restored is None else over_at(restored),
             "why_not": "" if left is None else why_not(left),
             "form": form,
         }

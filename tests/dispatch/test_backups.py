@@ -61,7 +61,9 @@ def test_a_restore_brings_back_what_was_and_leaves_dispatch_shut(tmp_path: Path)
     assert restored.shut_at is not None
     assert "shut, restored" in command("dispatch", "status")
     again = d.ready("V-3", at=timezone.now())
-    assert d.job_state(again) == "READY_TO_COMMIT"  # the rights of the app's role are back, too
+    assert (
+        d.job_state(again) == "AWAITING_APPROVAL"
+    )  # of two people; the rights of the app's role are back, too
 
 
 def test_a_dump_that_is_not_whole_or_no_backup_changes_nothing(tmp_path: Path) -> None:

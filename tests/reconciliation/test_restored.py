@@ -17,6 +17,7 @@ from django.utils import timezone
 from access import noticing
 from access.models import Tenant, TenantEntry
 from access.tenancy import acting, reading
+from approvals.models import Proposal
 from dispatch import restoring
 from dispatch.looking import UNSEEN
 from dispatch.marker import barrier
@@ -37,7 +38,7 @@ from tests.dispatch.world import (
     receipt,
     states,
 )
-from tests.reconciliation.pages import as_person
+from tests.reconciliation.pages import address, as_person, html_of
 from tests.reconciliation.world import Desk
 from workflows import health
 from workflows.actions.hold import release_job
@@ -107,6 +108,37 @@ def test_what_was_ready_to_be_sent_is_looked_up_instead_and_confirmed() -> None:
     ]
     with pytest.raises(DispatchIsOpen):
         opened(desk)
+
+
+def test_what_is_proposed_after_a_restore_takes_two_people_until_the_longest_window_has_passed() -> None:
+    """Also under a policy that asks nobody, and after dispatch was opened."""
+    with FaultServer(OK) as erp:
+        desk = Desk.make(erp.url, a_keyed_contract())
+        d, world = desk.sending, desk.world
+        restore()
+        opened(desk)
+        job = d.ready()
+        assert d.job_state(job) == "AWAITING_APPROVAL"
+        proposal = world.proposal(job)
+        assert "under a key that is not known here: look at V-1 at erp first." in proposal.two_because
+        html = html_of(as_person(world.manager).get(address(desk, "approval", proposal.pk)))
+        assert "Two people have to sign this, whatever the policy says." in html
+        assert "look at V-1 at erp first" in html
+        world.decide(proposal, world.manager)
+        assert d.job_state(job) == "AWAITING_APPROVAL"
+        with pytest.raises(DatabaseError, match="lacks approvals"), acting(desk.tenant_id):
+            Proposal.objects.filter(pk=proposal.pk).update(approved_at=timezone.now())
+        world.decide(proposal, world.second)
+        d.run(job)
+        assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
+        as_owner(
+            "access_tenant", "restored_at = restored_at - interval '23 hours' WHERE id = %s", [desk.tenant_id]
+        )
+        assert d.job_state(d.ready("V-2")) == "AWAITING_APPROVAL"
+        as_owner(
+            "access_tenant", "restored_at = restored_at - interval '1 hour' WHERE id = %s", [desk.tenant_id]
+        )
+        assert d.job_state(d.ready("V-3")) == "READY_TO_COMMIT"
 
 
 def test_what_is_proven_absent_is_sent_once_dispatch_is_open_and_not_before() -> None:
@@ -223,6 +255,8 @@ def test_new_jobs_are_approved_while_dispatch_is_shut_and_sent_when_it_is_open()
         desk = Desk.make(erp.url, a_contract())
         restore()
         d, job = desk.sending, desk.sending.ready(at=timezone.now() + timedelta(seconds=1))
+        for manager in (desk.world.manager, desk.world.second):
+            desk.world.decide(desk.world.proposal(job), manager)
         d.step(d.operation(job))
         assert (states(d, job), erp.received) == (("READY_TO_COMMIT", ["PREPARED"]), [])
         opened(desk)

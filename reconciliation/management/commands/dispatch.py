@@ -12,6 +12,7 @@ from access.models import Tenant
 from access.refusals import Refused
 from access.switches import switches_of, was_copied
 from access.tenancy import reading
+from dispatch.after_restore import over_at
 from dispatch.restoring import enter_restore_mode
 from reconciliation.actions.opening import open_dispatch
 from reconciliation.actions.owning import assign
@@ -98,7 +99,11 @@ def _standing(tenant: Tenant) -> str:
     if restored is None:
         return "open"
     left = left_by(restored)
-    rest = f"{left.without_outcome:,} operations without an outcome, {left.nobodys:,} of them nobody's; {left.held:,} jobs held"
+    two = clock(over_at(restored), tenant.pk)
+    rest = (
+        f"{left.without_outcome:,} operations without an outcome, {left.nobodys:,} of them nobody's; {left.held:,} jobs held;"
+        f" two people sign what is proposed until {two}"
+    )
     end = clock(restored.known_until, tenant.pk)
     if restored.shut_at is None:
         return f"open, restored from a backup that ends at {end}; {rest}"
