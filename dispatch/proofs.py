@@ -35,10 +35,23 @@ def keep_late_answer(
         proves=applied, summary=f"submission {submission.number}: {reading.fault}", actor=actor, now=now,
         receipt_id=reading.receipt_id,
     )  # fmt: skip
-    if applied:
+    if applied and _is_another_effect(operation, reading.receipt_id):
+        why = (
+            f"a late answer names {reading.receipt_id}, beside {operation.receipt_id} of the send that counts"
+        )
+        evidence = {"operation": operation.label, "operation_id": operation.pk, "why": why}
+        journal.record(job=job, event="operation.possible_duplicate", actor=actor, evidence=evidence)
+    elif applied:
         take_as_applied(job=job, operation=operation, receipt_id=reading.receipt_id, actor=actor, now=now)
     elif reading.outcome is Outcome.CONFLICTED:
         take_as_differing(job=job, operation=operation, receipt_id=reading.receipt_id, actor=actor, now=now)
+
+
+def _is_another_effect(operation: Operation, receipt_id: str) -> bool:
+    """Whether two sends were applied under two of the receiver's ids: both answers speak of the same kind of id."""
+    applied = Submission.objects.filter(operation=operation, outcome=Outcome.APPLIED, receipt_id__gt="")
+    other = applied.exclude(receipt_id=receipt_id)
+    return bool(operation.state == S.CONFIRMED and receipt_id and other.exists())
 
 
 def take_as_applied(*, job: Job, operation: Operation, receipt_id: str, actor: Actor, now: datetime) -> None:

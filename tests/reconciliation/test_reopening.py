@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from django.db import IntegrityError
 
+from access.roles import WORKER
 from access.tenancy import acting, reading
 from approvals.models import Reservation
+from dispatch.classification import Outcome, Reading
+from dispatch.locks import lock_job_and_operation
 from dispatch.moving import move
+from dispatch.proofs import keep_late_answer
 from dispatch.states import OperationState
 from reconciliation.actions.noting import TakenInTheFuture
 from reconciliation.actions.outcomes import confirm_not_applied, resubmit_same_key
@@ -183,3 +187,29 @@ def test_the_page_of_a_resolved_case_offers_it_with_a_document(erp: FaultServer)
     speaks = desk.case(job, CaseKind.CONTRADICTED)
     assert (response.status_code, response.headers["Location"]) == (302, address(desk, "case", speaks.pk))
     assert [e.file_name for e in desk.evidence(speaks)][-1] == "statement.csv"
+
+
+def test_the_late_answer_of_the_first_send_after_a_second_was_applied_is_an_alarm() -> None:
+    """Two people were wrong that the first never arrived; it was sent again and applied; then the first answer comes."""
+    with FaultServer(fin, answers(200, as_json({**RECEIPT, "id": "R-2"}))) as erp:
+        desk = neither(erp)
+        job, case = desk.unknown()
+        case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
+        given = {"evidence": "They wrote so.", "source": "mail", "paper": a_letter(), "then": "send again"}
+        desk.act(confirm_not_applied, case, **given)
+        desk.answer(second, desk.fresh(case), desk.ben)
+        desk.run(job)
+    assert desk.sending.job_state(job) == "CONFIRMED"
+    sent = desk.sending.submissions(job)[0]
+    for receipt_id, kinds in (("R-2", []), ("R-1", [CaseKind.POSSIBLE_DUPLICATE])):
+        with acting(desk.tenant_id):
+            locked, operation = lock_job_and_operation(desk.sending.operation(job).pk)
+            late = Reading(Outcome.APPLIED, "200", receipt_id=receipt_id)
+            keep_late_answer(
+                job=locked, operation=operation, submission=sent, reading=late, actor=WORKER, now=now()
+            )
+        assert [c.kind for c in desk.cases(job, open_only=True)] == kinds
+    assert (desk.sending.job_state(job), desk.fresh(case).resolution) == (
+        "CONFIRMED",
+        "not applied, sent again",
+    )
