@@ -204,7 +204,7 @@ ASKS: tuple[Ask, ...] = (
     ),
     Ask(
         "assign", "Hand over", AssignForm, "Hand over",
-        lambda a: owning.hand_over(**a.here, assignee_id=a.given["assignee"]),
+        lambda a: owning.hand_over(**a.here, assignee_id=a.given["assignee"], note=a.given["note"]),
         lead="Who works on this case from now on. Its question and its due time stay as they are.",
     ),
     Ask(

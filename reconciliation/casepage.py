@@ -17,6 +17,7 @@ from reconciliation.kinds import VerbName, terms_of
 from reconciliation.knowing import Known
 from reconciliation.locks import NoSuchCase
 from reconciliation.models import Case, Evidence, EvidenceFile, EvidenceKind, ResolutionRequest
+from reconciliation.owners import at_work
 from reconciliation.papers import LOOKS, PaperKind
 from reconciliation.situation import SECONDERS, WHO_MAY, Situation, look_at
 from reconciliation.verbs import Verb
@@ -112,6 +113,9 @@ class CasePage:
     owner_role: str
     assignee: str
     assignee_id: int | None
+    assignee_left: bool
+    """Whether they do not work on cases any more: it is nobody's again."""
+
     assignable: Sequence[Person]
     opened_at: datetime
     due_at: datetime
@@ -182,6 +186,7 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         owner_role=case.owner_role,
         assignee=_name(case.assignee),
         assignee_id=case.assignee_id,
+        assignee_left=case.assignee_id is not None and case.assignee_id not in at_work(),
         assignable=_assignable(case),
         opened_at=case.opened_at,
         due_at=case.due_at,

@@ -15,6 +15,7 @@ from django.db.models import Count, Q
 from reconciliation.expecting import expected
 from reconciliation.models import Case
 from reconciliation.narrowing import AGES, GROUPED
+from reconciliation.owners import at_work, nobodys
 from reconciliation.tabs import EXPECTED, TABS
 
 
@@ -52,7 +53,7 @@ class Counts:
 
 
 def counts(person_id: int, *, now: datetime) -> Counts:
-    """One query over an index of the open cases, one over what is expected."""
+    """One query over an index of the open cases, one over who works on them, one over what is expected."""
     sums: Counter[str] = Counter()
     by_kind: Counter[str] = Counter()
     rows = Case.objects.filter(resolved_at__isnull=True).values("kind").order_by("kind")
@@ -75,7 +76,7 @@ def _figures(person_id: int, now: datetime) -> dict[str, Any]:
     return {
         "late": Count("kind", filter=Q(due_at__lte=now)),
         "own": Count("kind", filter=Q(assignee_id=person_id)),
-        "free": Count("kind", filter=Q(assignee__isnull=True)),
+        "free": Count("kind", filter=nobodys(at_work())),
         "asleep": Count("kind", filter=Q(snoozed_until__gt=now)),
         "grouped": Count("kind", filter=GROUPED),
         **{f"age_{age.name}": Count("kind", filter=age.opened(now)) for age in AGES},

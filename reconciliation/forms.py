@@ -288,6 +288,12 @@ class AssignForm(CaseForm):
 
     free = "assignee"
     assignee = forms.TypedChoiceField(label="Who", required=False, coerce=int, empty_value=None)
+    note = forms.CharField(
+        label="Note for whoever has it next",
+        required=False,
+        max_length=LONGEST,
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
 
     def fit(self, page: CasePage) -> None:
         field = self.fields["assignee"]

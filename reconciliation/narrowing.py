@@ -10,9 +10,10 @@ from typing import Any, Self
 from django.db.models import Q, QuerySet
 
 from access.models import Membership
-from access.roles import Role
 from dispatch.models import Receiver
 from reconciliation.models import Case, CaseKind, Incident
+from reconciliation.owners import at_work, nobodys
+from reconciliation.situation import SECONDERS
 from reconciliation.tabs import tab_named
 from workflows import registry
 
@@ -20,7 +21,6 @@ ME, NOBODY = "me", "nobody"
 WITH = "with"
 LATE, SOON, KEY_ENDS = "late", "soon", "key"
 SOON_HOURS, KEY_HOURS = 4, 8
-WHO_OWN = (Role.OPERATOR, Role.ADMIN)
 _LONGEST, _OFFERED = 200, 200
 
 
@@ -110,7 +110,7 @@ class Choices:
 
 def choices(chosen: Narrowing) -> Choices:
     """What the list can be narrowed to; what is chosen stands there although nothing has it. Two queries."""
-    workers = Membership.objects.filter(role__in=[r.value for r in WHO_OWN], ended_at__isnull=True)
+    workers = Membership.objects.filter(role__in=[r.value for r in SECONDERS], ended_at__isnull=True)
     handles = workers.values_list("person__username", flat=True).order_by().distinct()[:_OFFERED]
     return Choices(
         kinds=[(kind.value, kind.value.capitalize()) for kind in CaseKind],
@@ -183,7 +183,7 @@ def _owner(owner: str, person_id: int) -> Q:
     if not owner:
         return Q()
     if owner == NOBODY:
-        return Q(assignee__isnull=True)
+        return nobodys(at_work())
     person = person_id if owner == ME else _person(owner)
     return Q() if person is None else Q(assignee_id=person)
 

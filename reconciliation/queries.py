@@ -15,6 +15,7 @@ from reconciliation.casepage import CasePage, case_page
 from reconciliation.kinds import Queue, terms_of
 from reconciliation.models import Case, ResolutionRequest
 from reconciliation.narrowing import EVERYTHING, Narrowing, narrowed
+from reconciliation.owners import at_work
 from reconciliation.situation import frozen_operation
 from reconciliation.words import state_words
 from workflows.models import Job
@@ -41,6 +42,9 @@ class CaseRow:
     receiver: str
     owner_role: str
     assignee: str
+    assignee_left: bool
+    """Whether they do not work on cases any more: it is nobody's again."""
+
     opened_at: datetime
     due_at: datetime
     overdue: bool
@@ -87,7 +91,7 @@ class QueueCounts:
 def open_cases(
     *, now: datetime, person_id: int = 0, chosen: Narrowing = EVERYTHING, after: str = "", limit: int = 25
 ) -> CasesPage:
-    """Open cases by the nearer of their two clocks, as far as they are chosen. At most 5 queries.
+    """Open cases by the nearer of their two clocks, as far as they are chosen. At most 6 queries.
 
     `person_id`: whose cases "me" are. What is due is never due after the end of a key's time that is still to come
     (see `casework`), so the order by what is due is the order by the nearer clock. A cursor that is none begins at
@@ -138,10 +142,13 @@ def _rows(cases: Sequence[Case], now: datetime) -> list[CaseRow]:
     proposals = Proposal.objects.in_bulk(
         {c.operation.proposed.proposal_id for c in cases if c.operation is not None}
     )
-    return [_row(case, asked.get(case.pk, ""), proposals, now) for case in cases]
+    working = at_work() if any(c.assignee_id for c in cases) else frozenset()
+    return [_row(case, asked.get(case.pk, ""), proposals, working, now) for case in cases]
 
 
-def _row(case: Case, asked: str, proposals: dict[int, Proposal], now: datetime) -> CaseRow:
+def _row(
+    case: Case, asked: str, proposals: dict[int, Proposal], working: frozenset[int], now: datetime
+) -> CaseRow:
     operation = case.operation
     frozen: dict[str, Any] = {}
     if operation is not None:
@@ -162,6 +169,7 @@ def _row(case: Case, asked: str, proposals: dict[int, Proposal], now: datetime) 
         receiver=case.receiver.title if case.receiver is not None else "",
         owner_role=case.owner_role,
         assignee=case.assignee.username if case.assignee else "",
+        assignee_left=case.assignee_id is not None and case.assignee_id not in working,
         opened_at=case.opened_at,
         due_at=case.due_at,
         overdue=case.resolved_at is None and case.due_at <= now,

@@ -18,6 +18,7 @@ urlpatterns: list[URLPattern] = [
     path("views/", viewing.saved_views, name="saved-views"),
     path("views/<int:view_id>/", viewing.change, name="view-change"),
     path("views/<int:view_id>/delete/", viewing.delete, name="view-delete"),
+    path("figures/", views.figures_page, name="case-figures"),
     path("due-times/", due_times, name="due-times"),
     path("incidents/", incidents.incidents, name="incidents"),
     path("incidents/<int:incident_id>/", incidents.incident, name="incident"),

@@ -25,6 +25,7 @@ from reconciliation.actions.outcomes import PaperMissing
 from reconciliation.actions.working import StaleCase
 from reconciliation.asking import COMMENTERS, Ask, Asked, perform
 from reconciliation.expecting import expected_page
+from reconciliation.figures import DAYS, figures
 from reconciliation.forms import CaseForm
 from reconciliation.incidents.pages import open_incidents
 from reconciliation.links import link
@@ -72,6 +73,14 @@ def cases(request: TenantRequest, slug: str) -> HttpResponseBase:
         "incidents": () if context["further"] else open_incidents(),
     }
     return render_fragment(request, "reconciliation/cases.html#list", context)
+
+
+@require_safe
+@tenant_page()
+def figures_page(request: TenantRequest, slug: str) -> HttpResponseBase:
+    """How often nobody knew, how long that took, and what answered it, by receiver."""
+    context = {"figures": figures(request.now), "days": DAYS}
+    return TemplateResponse(request, "reconciliation/figures.html", context)
 
 
 @require_safe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reconciliation.models import Case
+from reconciliation.owners import at_work
 from reconciliation.words import clock
 from workflows.models import Job
 
@@ -16,5 +17,6 @@ def why_it_waits(job: Job) -> str | None:
     if case is None:
         return None
     article = "an" if case.owner_role[0] in "aeiou" else "a"
-    who = case.assignee.username if case.assignee else f"{article} {case.owner_role}"
+    has_it = case.assignee is not None and case.assignee_id in at_work()
+    who = case.assignee.username if case.assignee is not None and has_it else f"{article} {case.owner_role}"
     return f"waits for {who}: {case.label}, due {clock(case.due_at, case.tenant_id)}"

@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 from access import authority
 from access.models import Person
 from access.refusals import NotPermitted, Unprocessable
-from access.roles import Role
+from access.roles import Actor, Role
 from reconciliation import locks
 from reconciliation.actions.working import Worked, check_version, text, worked, working
-from reconciliation.models import Case
+from reconciliation.casework import keep_evidence
+from reconciliation.models import Case, EvidenceKind
 from reconciliation.situation import SECONDERS, look_at
 from reconciliation.words import clock
 from workflows import journal
+from workflows.models import Job
 
 LONGEST_SNOOZE = timedelta(days=14)
 
@@ -27,17 +29,28 @@ class SnoozeTooLong(Unprocessable):
 
 
 def assign(
-    *, tenant_id: int, case_id: int, person_id: int, version: int, assignee_id: int, now: datetime
+    *,
+    tenant_id: int,
+    case_id: int,
+    person_id: int,
+    version: int,
+    assignee_id: int,
+    now: datetime,
+    note: str = "",
 ) -> Worked:
-    """Give an open case to a person with the role that owns it (operators own most). Locks job → case.
+    """Give an open case to a person with the role that owns it (operators own most), with a note. Locks job → case.
 
     Raises NoSuchCase, NotPermitted, StaleCase, CannotOwn.
     """
     with working(tenant_id, case_id, person_id, "assign"):
-        return assign_inside(case_id=case_id, person_id=person_id, version=version, assignee_id=assignee_id)
+        return assign_inside(
+            case_id=case_id, person_id=person_id, version=version, assignee_id=assignee_id, now=now, note=note
+        )
 
 
-def assign_inside(*, case_id: int, person_id: int, version: int, assignee_id: int) -> Worked:
+def assign_inside(
+    *, case_id: int, person_id: int, version: int, assignee_id: int, now: datetime, note: str = ""
+) -> Worked:
     """`assign` in the caller's transaction."""
     job, case = locks.lock_job_and_case(case_id)
     actor = authority.require(person_id, *SECONDERS)
@@ -49,6 +62,7 @@ def assign_inside(*, case_id: int, person_id: int, version: int, assignee_id: in
     Case.objects.filter(pk=case.pk).update(assignee_id=assignee_id, version=case.version + 1)
     evidence = {"case": case.pk, "assignee": assignee_id, "before": case.assignee_id}
     journal.record(job=job, event="case.assigned", actor=actor, evidence=evidence)
+    _keep_note(job, case, note, actor, now)
     return worked(case_id, job, f"{case.label} is {assignee.name}'s now.")
 
 
@@ -65,13 +79,20 @@ def take(*, tenant_id: int, case_id: int, person_id: int, version: int, now: dat
 
 
 def hand_over(
-    *, tenant_id: int, case_id: int, person_id: int, version: int, assignee_id: int | None, now: datetime
+    *,
+    tenant_id: int,
+    case_id: int,
+    person_id: int,
+    version: int,
+    assignee_id: int | None,
+    now: datetime,
+    note: str = "",
 ) -> Worked:
     """Pass a case on to somebody else or, with None, back to its role. As `assign`."""
     if assignee_id is not None:
         return assign(
             tenant_id=tenant_id, case_id=case_id, person_id=person_id, version=version, assignee_id=assignee_id,
-            now=now,
+            now=now, note=note,
         )  # fmt: skip
     with working(tenant_id, case_id, person_id, "hand over"):
         job, case = locks.lock_job_and_case(case_id)
@@ -80,7 +101,18 @@ def hand_over(
         Case.objects.filter(pk=case.pk).update(assignee_id=None, version=case.version + 1)
         evidence = {"case": case.pk, "assignee": None, "before": case.assignee_id}
         journal.record(job=job, event="case.assigned", actor=actor, evidence=evidence)
+        _keep_note(job, case, note, actor, now)
         return worked(case_id, job, f"{case.label} waits for any {case.owner_role}.")
+
+
+def _keep_note(job: Job, case: Case, note: str, actor: Actor, now: datetime) -> None:
+    """What whoever has the case next is to know; it stands among the comments."""
+    if note.strip():
+        note = text(note, "")
+        keep_evidence(
+            job=job, case=case, summary=note, detail=note, source=actor.name, actor=actor, now=now,
+            kind=EvidenceKind.COMMENT,
+        )  # fmt: skip
 
 
 def snooze(

@@ -62,7 +62,7 @@ def second(bulk: Bulk, entry: BulkEntry, now: datetime) -> str:
 def take(bulk: Bulk, entry: BulkEntry, now: datetime) -> str:
     """The case is whoever confirmed the bulk's from now on."""
     return assign_inside(
-        case_id=_case(entry), person_id=_by(bulk), version=entry.seen_number, assignee_id=_by(bulk)
+        case_id=_case(entry), person_id=_by(bulk), version=entry.seen_number, assignee_id=_by(bulk), now=now
     ).sentence
 
 

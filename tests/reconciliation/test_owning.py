@@ -6,11 +6,17 @@ from datetime import timedelta
 
 import pytest
 
+from access.models import Membership
 from access.refusals import NotPermitted
+from access.tenancy import acting, reading
 from reconciliation.actions.noting import TakenInTheFuture, add_evidence, comment
 from reconciliation.actions.owning import CannotOwn, SnoozeTooLong, assign, hand_over, snooze, take
 from reconciliation.actions.working import EvidenceMissing, StaleCase
+from reconciliation.counting import counts
 from reconciliation.models import Case
+from reconciliation.narrowing import Narrowing
+from reconciliation.queries import open_cases
+from reconciliation.waiting import why_it_waits
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.world import PATIENT, Desk, now
@@ -47,6 +53,37 @@ def test_a_case_is_handed_over_and_back_to_its_role(desk: Desk) -> None:
     assert desk.events(job).count("case.assigned") == 3
 
 
+def test_what_is_handed_over_goes_with_a_note(desk: Desk) -> None:
+    job, case = expired(desk)
+    desk.act(hand_over, case, assignee_id=desk.ben.pk, note="Ask Tern first.")
+    assert [(c.by, c.body) for c in desk.page(case).comments] == [(desk.anna.username, "Ask Tern first.")]
+    before = desk.snapshot(job)
+    with pytest.raises(StaleCase):
+        desk.act(hand_over, case, assignee_id=None, note="Never mind.")
+    assert desk.snapshot(job) == before
+
+
+def test_the_case_of_somebody_who_has_left_is_nobodys_again_and_says_whose_it_was(desk: Desk) -> None:
+    job, case = expired(desk)
+    desk.act(take, case, desk.ben)
+
+    def nobodys() -> list[tuple[str, bool]]:
+        with reading(desk.tenant_id):
+            page = open_cases(now=now(), chosen=Narrowing(owner="nobody"))
+            assert len(page.rows) == counts(desk.anna.pk, now=now()).nobodys
+            return [(r.assignee, r.assignee_left) for r in page.rows]
+
+    assert nobodys() == []
+    with acting(desk.tenant_id):
+        Membership.objects.filter(person=desk.ben).update(ended_at=now())
+    assert nobodys() == [(desk.ben.username, True)]
+    assert desk.page(case).assignee_left
+    with reading(desk.tenant_id):
+        assert (why_it_waits(job) or "").startswith("waits for an operator: ")
+    desk.act(take, desk.fresh(case))
+    assert desk.fresh(case).assignee == desk.anna
+
+
 def test_only_who_works_on_cases_is_assigned_one(desk: Desk) -> None:
     job, case = expired(desk)
     before = desk.snapshot(job)
@@ -58,10 +95,6 @@ def test_only_who_works_on_cases_is_assigned_one(desk: Desk) -> None:
 
 
 def test_a_snoozed_case_is_due_no_earlier_and_leaves_the_list(desk: Desk) -> None:
-    from access.tenancy import reading
-    from reconciliation.narrowing import Narrowing
-    from reconciliation.queries import open_cases
-
     _, case = expired(desk)
     until = now() + timedelta(days=3)
     desk.act(snooze, case, until=until, reason="they answer on Monday")

@@ -12,18 +12,22 @@ from django.test.utils import CaptureQueriesContext
 
 from access.roles import WORKER
 from access.tenancy import acting, reading
-from dispatch.models import Operation
-from reconciliation.actions.outcomes import confirm_not_applied
+from dispatch.models import Operation, Receiver
+from reconciliation.actions.outcomes import confirm_not_applied, look_up
 from reconciliation.actions.owning import snooze, take
+from reconciliation.actions.receipts import confirm_with_receipt
 from reconciliation.counting import counts
+from reconciliation.figures import figures
 from reconciliation.kinds import VerbName
 from reconciliation.locks import NoSuchCase
 from reconciliation.narrowing import Narrowing, faults_of
 from reconciliation.queries import CaseRow, QueueCounts, case_page, cases_of, open_cases, queue_counts
 from reconciliation.reviewing import review
-from tests.dispatch.faults import FaultServer, fin
-from tests.dispatch.world import a_contract, a_keyed_contract
-from tests.reconciliation.world import PATIENT, Desk, a_letter, now
+from tests.dispatch.faults import FaultServer, answers, fin
+from tests.dispatch.world import a_contract, a_keyed_contract, a_lookup_contract
+from tests.dispatch.world import receipt as receipt_of
+from tests.reconciliation.pages import address, as_person, html_of
+from tests.reconciliation.world import PATIENT, Desk, a_letter, now, receipt
 from workflows.locks import lock_job
 from workflows.models import Job
 
@@ -140,6 +144,37 @@ def test_counts_are_those_of_the_list(desk: Desk) -> None:
     assert [(b.name, b.count, b.x) for b in found.ages] == [("day", 4, 0)]
     for asked, number in (("late", found.late),):
         assert len(listed(desk, due=asked, snoozed="1", now=at)) == number
+
+
+def test_figures_say_how_often_nobody_knew_how_long_and_what_answered_it() -> None:
+    """Of four sends two are answered at once, one doubt is settled by a look-up and one by a receipt."""
+    settled = answers(200, receipt_of("V-2"))
+    with FaultServer(answers(200, receipt_of("V-1")), fin, answers(500), answers(500), settled) as erp:
+        desk = Desk.make(erp.url, a_lookup_contract(proves_after=None, timeouts=PATIENT))
+        desk.run(desk.sending.ready("V-1"))
+        _, first = desk.unknown("V-2")
+        desk.act(look_up, first)
+    with FaultServer(fin, answers(500), answers(500), answers(200, receipt_of("V-4"))) as erp:
+        move_to(desk, erp.url)
+        _, second = desk.unknown("V-3")
+        desk.act(confirm_with_receipt, second, receipt=receipt(record="V-3"))
+        desk.run(desk.sending.ready("V-4"))
+    with reading(desk.tenant_id):
+        (found,) = [f for f in figures(now()) if f.receiver.name == "erp"]
+    assert (found.sent, found.doubts, found.percent, found.open) == (4, 2, 50.0, 0)
+    assert [(c.words, c.count, c.percent) for c in found.closings] == [
+        ("applied, by receipt", 1, 50),
+        ("look-up", 1, 50),
+    ]
+    took = [c.resolved_at - c.opened_at for c in map(desk.fresh, (first, second)) if c.resolved_at]
+    assert found.median is not None
+    assert min(took) <= found.median <= max(took)
+    assert "How doubts went" in html_of(as_person(desk.auditor).get(address(desk, "case-figures")))
+
+
+def move_to(desk: Desk, url: str) -> None:
+    with acting(desk.tenant_id):
+        Receiver.objects.filter(name="erp").update(base_url=url)
 
 
 def test_a_window_that_got_shorter_brings_the_case_forward() -> None:
