@@ -19,6 +19,7 @@ class DispatchConfig(AppConfig):
             replaying,
             restoring,
             reversals,
+            secrets_sql,
             sending,
             state_sql,
             waiting,
@@ -32,6 +33,7 @@ class DispatchConfig(AppConfig):
 
         comparing.compares("sends", replaying.compare)
         database_objects.register("dispatch", state_sql.statements)
+        database_objects.register("dispatch.secrets", secrets_sql.statements)
         database_objects.register("dispatch.callbacks", receiving.statements)
         approvals_rendering.renders_operations(rendering.render_operation)
         aftermath.tells_what_was_sent(writing.what_was_sent)

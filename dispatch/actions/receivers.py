@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db import IntegrityError
 from django.db.models import Q
 from pydantic import ValidationError
 
@@ -64,7 +68,7 @@ def write_receiver(
     A changed address voids what was frozen for the old one, at the check before its send. A repeat changes nothing.
     Raises NotPermitted, BadReceiver.
     """
-    with acting(tenant_id):
+    with _secrets_of_others(BadReceiver), acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
         return keep_receiver(
             tenant_id=tenant_id, name=name, title=title, base_url=base_url, account=account,
@@ -108,7 +112,7 @@ def write_contract(
     the version that it follows, 0 for the first. Raises NoSuchReceiver, NotPermitted, BadContract,
     ContractWrittenMeanwhile.
     """
-    with acting(tenant_id):
+    with _secrets_of_others(BadContract), acting(tenant_id):
         actor = authority.require(person_id, Role.ADMIN)
         return keep_contract(
             receiver_id=receiver_id,
@@ -154,6 +158,18 @@ def keep_contract(
         evidence["reason"] = reason
     tenant_journal.record(event="contract.written", actor=actor, evidence=evidence)
     return ReceiverResult(receiver.pk, version)
+
+
+@contextmanager
+def _secrets_of_others(refusal: type[Unprocessable]) -> Iterator[None]:
+    """Around a transaction: that another organisation names a secret, which only the database can see, as a sentence."""
+    try:
+        yield
+    except IntegrityError as refused:
+        said = re.search(r"(\S+) belongs to another organisation", str(refused))
+        if said is None:
+            raise
+        raise refusal(f"{said[1]} belongs to another organisation. Name a secret of your own.") from refused
 
 
 def _says(terms: dict[str, Any], contract: Contract) -> bool:

@@ -135,14 +135,14 @@ def test_a_callback_that_says_another_amount_is_conflicted(
     assert cases(d) == [("conflicted", "")]
 
 
-def test_single_values_are_compared_where_the_callback_repeats_only_those(accepting: Any) -> None:
+@pytest.mark.parametrize(("total", "state"), [("4800.00", "CONFIRMED"), (4800, "NEEDS_RECONCILIATION")])
+def test_single_values_are_compared_where_the_callback_repeats_only_those(
+    accepting: Any, total: object, state: str
+) -> None:
     callbacks = by_key(record_path="", echo_path="", compared={"data.total": "limit"})
     d, job = accepting(contract=a_keyed_contract(confirmation="later", callbacks=callbacks))
-    call(d, told(d.operation(job), data={"total": "4800.00"}))
-    assert d.job_state(job) == "CONFIRMED"
-    d, job = accepting(contract=a_keyed_contract(confirmation="later", callbacks=callbacks))
-    call(d, told(d.operation(job), data={"total": 4800}))
-    assert d.job_state(job) == "NEEDS_RECONCILIATION"
+    call(d, told(d.operation(job), data={"total": total}))
+    assert d.job_state(job) == state
 
 
 def test_the_next_operation_is_sent_when_the_one_before_is_confirmed_and_not_before(accepting: Any) -> None:

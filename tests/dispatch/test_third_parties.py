@@ -19,6 +19,11 @@ ROOT = Path(__file__).parents[2]
 TERMS = read_terms(ROOT / "examples" / "connectors" / "receivers.toml").receivers
 OWN = {"dynamodb": "examples.connectors.amazon:DynamoDB", "sqs-fifo": "examples.connectors.amazon:Queue"}
 
+SECRETS = {
+    "env:COUNTERFOIL_RECEIVER_STRIPE": "sk_test_counterfoil",
+    "env:COUNTERFOIL_RECEIVER_AMAZON": "AKIAEXAMPLE:a secret key of forty characters",
+}
+
 
 def handed_on(url: str, *, answered: bool) -> Behaviour:
     """Between us and them: they get the request and do it, and what they answer comes back or is lost."""
@@ -44,8 +49,6 @@ def test_a_lost_answer_is_looked_up_or_asked_for_again_and_there_is_one_effect(
 ) -> None:
     """Where the receiver can be asked, one look settles it; the queue is sent the same again, within its five minutes; a
     customer, for whose key localstripe has no use, is a person's question, and is never sent again."""
-    monkeypatch.setenv("COUNTERFOIL_RECEIVER_STRIPE", "sk_test_counterfoil")
-    monkeypatch.setenv("COUNTERFOIL_RECEIVER_AMAZON", "AKIAEXAMPLE:a secret key of forty characters")
     with installed(tmp_path, monkeypatch, **OWN), localstripe() as stripe, moto() as amazon:
         queue = amazon.queue()
         trials: dict[str, tuple[str, str, Callable[[], int], tuple[str, list[str]]]] = {
@@ -61,8 +64,10 @@ def test_a_lost_answer_is_looked_up_or_asked_for_again_and_there_is_one_effect(
             with FaultServer(handed_on(url, answered=False), *[through] * 8) as between:
                 terms = TERMS[name]
                 d = Dispatching.make(between.url, terms.contract)
+                secret = f"COUNTERFOIL_RECEIVER_{d.world.tenant.slug.upper().replace('-', '_')}"
+                monkeypatch.setenv(secret, SECRETS[terms.secret_reference])
                 named = "secret_reference = %s, account = %s WHERE tenant_id = %s"
-                as_owner("dispatch_receiver", named, [terms.secret_reference, account, d.tenant_id])
+                as_owner("dispatch_receiver", named, [f"env:{secret}", account, d.tenant_id])
                 body = {"note": "as approved", "description": "as approved", "email": "a@b.example"}
                 job = d.ready("V-1", action=next(iter(terms.contract.actions)), body=body)
                 d.run(job)
