@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import approvals, cases, lanes, ours, resting, snapshots, whole
+from bench import approvals, cases, lanes, ours, resting, snapshots, statements, whole
 from config import database
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -27,6 +27,7 @@ MEMORY = int(os.environ.get("BENCH_MEMORY", "100000"))
 DECISIONS = int(os.environ.get("BENCH_DECISIONS", "1000"))
 WAITING = int(os.environ.get("BENCH_WAITING", "50000"))
 OPEN_CASES = int(os.environ.get("BENCH_OPEN_CASES", "20000"))
+LINES = int(os.environ.get("BENCH_LINES", "1000000"))
 MANAGERS = 100
 FAULT_SECONDS = os.environ.get("BENCH_FAULT_SECONDS", "300")
 PROJECT = Path(__file__).resolve().parent.parent
@@ -86,6 +87,7 @@ def main() -> int:
     paced = approvals.decisions(MANAGERS, DECISIONS, every=2.0)
     pages = approvals.listing(WAITING)
     short, long = cases.queue(OPEN_CASES // 100), cases.queue(OPEN_CASES)
+    brought = statements.imported(LINES)
     print(f"\nmedians of {ROUNDS} rounds on {os.cpu_count()} cores")
     for name, values in figures.items():
         low, high = min(values), max(values)
@@ -125,6 +127,10 @@ def main() -> int:
         (
             f"the page of approvals over {WAITING:,}: for me, everyone, none for me, p95",
             f"{pages.for_me:,.0f}, {pages.everyone:,.0f} and {pages.nothing_for_me:,.0f} ms",
+        ),
+        (
+            f"a statement of {LINES:,} lines, {brought.size / 1e6:,.0f} MB: uploaded, read, applied",
+            f"{brought.uploaded:,.0f}, {brought.read:,.0f} and {brought.applied:.1f} s; at most {brought.megabytes:,.0f} MB",
         ),
         (
             f"the queue of {OPEN_CASES:,} open cases: as it opens, midway, one kind, narrowed, p95",

@@ -12,8 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection
-
+from access.prepared import execute
 from statements.batches import Batch
 from statements.models import Statement
 
@@ -25,13 +24,26 @@ _LINE = {
 _ERROR = {"row_number": "int", '"column"': "text", "was_read": "text", "problem": "text"}
 _REPEAT = {"row_number": "int", "earlier_id": "bigint"}
 
+_SAME = {
+    "tenant_id": "bigint",
+    "statement_id": "bigint",
+    "receiver_id": "bigint",
+    "account": "text",
+    "verdict": "text",
+}
+_BETWEEN = "\x1f"
+# A plan is kept, and may be made while the table is empty. Whatever the server thinks of its size, each mark is looked up by
+# the index: OFFSET 0 keeps it from comparing every mark with every line of the account.
+_BY_INDEX = "SELECT set_config('enable_seqscan', 'off', true)"
 _KEPT = """
-SELECT fingerprint, occurrence, id, statement_id = %s FROM statements_statementline
-WHERE receiver_id = %s AND account = %s AND fingerprint = ANY(%s)
+SELECT m.mark, l.occurrence, l.id, l.statement_id = %s FROM unnest(%s::text::bytea[]) AS m (mark) CROSS JOIN LATERAL (
+  SELECT id, occurrence, statement_id FROM statements_statementline
+  WHERE receiver_id = %s AND account = %s AND fingerprint = m.mark OFFSET 0) l
 """
 _REPEATED = """
-SELECT l.fingerprint, count(*) FROM statements_repeatedrow r JOIN statements_statementline l ON l.id = r.earlier_id
-WHERE r.statement_id = %s AND r.verdict = 'equal' AND l.fingerprint = ANY(%s) GROUP BY 1
+SELECT l.fingerprint, count(*) FROM unnest(%s::text::bigint[]) AS e (id) CROSS JOIN LATERAL (
+  SELECT id FROM statements_repeatedrow WHERE statement_id = %s AND earlier_id = e.id AND verdict = 'equal' OFFSET 0) r
+CROSS JOIN LATERAL (SELECT fingerprint FROM statements_statementline WHERE id = e.id OFFSET 0) l GROUP BY 1
 """
 
 
@@ -72,17 +84,20 @@ def _kept(
     """Applied lines with these fingerprints, by occurrence; and how many rows of this file have had each."""
     applied: dict[tuple[bytes, int], int] = {}
     seen: defaultdict[bytes, int] = defaultdict(int)
-    with connection.cursor() as cursor:
-        cursor.execute(_KEPT, [statement.pk, statement.receiver_id, statement.account, marks])
-        for mark, occurrence, line_id, ours in cursor.fetchall():
-            if ours:
-                seen[bytes(mark)] += 1
-            else:
-                applied[bytes(mark), occurrence] = line_id
-        if applied:
-            cursor.execute(_REPEATED, [statement.pk, marks])
-            for mark, count in cursor.fetchall():
-                seen[bytes(mark)] += count
+    if not marks:
+        return applied, seen
+    execute(_BY_INDEX, [])
+    kept = execute(_KEPT, [statement.pk, _array("bytea", marks), statement.receiver_id, statement.account])
+    for mark, occurrence, line_id, ours in kept.fetchall():
+        if ours:
+            seen[bytes(mark)] += 1
+        else:
+            applied[bytes(mark), occurrence] = line_id
+    if applied:
+        for mark, count in execute(
+            _REPEATED, [_array("bigint", list(applied.values())), statement.pk]
+        ).fetchall():
+            seen[bytes(mark)] += count
     return applied, seen
 
 
@@ -93,10 +108,28 @@ def _insert(
     if not rows:
         return
     names = ", ".join([*same, *columns])
-    arrays = ", ".join(f"%s::{kind}[]" for kind in columns.values())
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO statements_{table} ({names})"
-            f" SELECT {', '.join(['%s'] * len(same))}, u.* FROM unnest({arrays}) AS u",
-            [*same.values(), *(list(column) for column in zip(*rows, strict=True))],
-        )
+    arrays = ", ".join(f"%s::text::{kind}[]" for kind in columns.values())
+    execute(
+        f"INSERT INTO statements_{table} ({names})"
+        f" SELECT {', '.join(f'%s::{_SAME[name]}' for name in same)}, u.* FROM unnest({arrays}) AS u",
+        [
+            *same.values(),
+            *(_array(kind, column) for kind, column in zip(columns.values(), zip(*rows, strict=True), strict=True)),
+        ],
+    )  # fmt: skip
+
+
+def _array(kind: str, values: Sequence[Any]) -> str:
+    """PostgreSQL's own spelling of an array. The driver writes one element after the other, which costs as much as reading."""
+    if kind == "text":
+        joined = _BETWEEN.join(values)
+        if joined.count(_BETWEEN) == len(values) - 1:
+            return '{"' + _escaped(joined).replace(_BETWEEN, '","') + '"}'
+        return "{" + ",".join(f'"{_escaped(value)}"' for value in values) + "}"
+    if kind == "bytea":
+        return '{"\\\\x' + '","\\\\x'.join(value.hex() for value in values) + '"}'
+    return "{" + ",".join("NULL" if value is None else str(value) for value in values) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 AREAS = {
     MANAGER: ("approvals/", "absence/"),
-    OPERATOR: ("cases/",),
+    OPERATOR: ("cases/", "statements/"),
     ADMIN: (
         "jobs/",
         "receivers/",
