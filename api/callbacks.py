@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from ninja import Router
 
+from access.doors import BUSY
 from api import problems
 from api.events import read_body
 from dispatch.callbacks.receiving import NotTheirs, receive_callback
@@ -32,12 +34,21 @@ def callback(request: HttpRequest, public_id: UUID) -> HttpResponse:
     except BadMessageId as bad:
         raise problems.BadRequest(str(bad)) from bad
     except TooManyCallbacks as many:
-        response = problems.problem(429, str(many))
-        response.headers["Retry-After"] = "60"
-        return response
+        return _later(429, str(many), "60")
+    except OperationalError as busy:
+        if getattr(busy.__cause__, "sqlstate", None) not in BUSY:
+            raise
+        # Not 409: some who call back take every 4xx for the last word.
+        return _later(503, "Somebody else is at it at this moment. Nothing was kept; send it again.", "5")
     if not taken.matched:
         raise Http404
     response = JsonResponse({"status": "taken"})
     if taken.repeated:
         response.headers["Idempotency-Replayed"] = "true"
+    return response
+
+
+def _later(status: int, why: str, seconds: str) -> HttpResponse:
+    response = problems.problem(status, why)
+    response.headers["Retry-After"] = seconds
     return response

@@ -128,7 +128,7 @@ def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: da
     last = outcomes.quiet_from(operation, submissions)
     counts_from = contract.absence_counts_from(last) if last is not None else None
     # What was accepted may be done until the time for its confirmation is over.
-    until = outcomes.confirm_by(outcomes.counting(operation), contract)
+    until = outcomes.confirm_by(operation, outcomes.counting(operation), contract)
     return counts_from is not None and asked_at >= max(counts_from, until or counts_from)
 
 

@@ -195,7 +195,7 @@ def decide(
         in_progress=recovery.in_a_row([s.outcome for s in submissions], Outcome.IN_PROGRESS),
         futile=recovery.in_a_row([s.outcome for s in submissions], *DEFINITELY_NOTHING),
         safe_until=operation.resubmit_safe_until,
-        confirm_by=confirm_by(submissions, contract),
+        confirm_by=confirm_by(operation, submissions, contract),
         slow=last is not None and ("in time" in last.fault or last.status == 504),
         no_more_sends=_no_more_sends(job, operation, submissions),
         stored_error=bool(submissions) and submissions[-1].status == 500,
@@ -204,12 +204,22 @@ def decide(
     return recovery.decide(facts, contract)
 
 
-def confirm_by(submissions: Sequence[Submission], contract: Contract) -> datetime | None:
+def confirm_by(
+    operation: Operation, submissions: Sequence[Submission], contract: Contract
+) -> datetime | None:
     """Until when what the receiver has accepted may still be confirmed; None where it accepted nothing so."""
     accepted = [s.closed_at for s in submissions if s.outcome == Outcome.PENDING and s.closed_at is not None]
-    if not accepted or contract.confirmation != "later":
+    heard = heard_pending(operation, submissions)
+    if contract.confirmation != "later" or not (accepted or heard):
         return None
-    return accepted[-1] + timedelta(seconds=contract.confirmation_within)
+    first = accepted[-1] if accepted else heard
+    return first + timedelta(seconds=contract.confirmation_within) if first is not None else None
+
+
+def heard_pending(operation: Operation, submissions: Sequence[Submission]) -> datetime | None:
+    """When the receiver first told, since the last send was opened, that it has the operation and is not done yet."""
+    found = _PENDING.first(operation.pk, submissions[-1].opened_at) if submissions else None
+    return None if found is None else found[0]
 
 
 def is_overdue(operation: Operation) -> bool:
@@ -342,6 +352,8 @@ def _no_more_sends(job: Job, operation: Operation, submissions: list[Submission]
     # A 500 again under the same key is the stored answer: sending on would repeat it for ever. Where a redirect leads
     # nobody has approved, and asking the same address again would be answered the same.
     stored = last.resubmission and last.status == 500
+    if heard_pending(operation, submissions) is not None:
+        return True  # the receiver has it: a second one could only be a second effect
     return last.outcome == Outcome.PENDING or stored or 300 <= (last.status or 0) < 400
 
 
@@ -368,4 +380,13 @@ _TOLD = Values(
     lambda operation, since: Observation.objects.filter(
         operation=operation, kind__in=("callback", "lookup"), proves=True, seen_at__gte=since
     ).values_list("finding", "receipt_id")
+)
+_PENDING = Values(
+    lambda operation, since: (
+        Observation.objects.filter(
+            operation=operation, kind__in=("callback", "lookup"), finding="pending", seen_at__gte=since
+        )
+        .order_by("seen_at")
+        .values_list("seen_at")[:1]
+    )
 )

@@ -19,7 +19,7 @@ from dispatch.recovery import LONGEST_POLL, Facts, decide
 from dispatch.states import NextStep
 from reconciliation.models import Case
 from tests.dispatch.calling import PROGRESS, by_key, call, secret, stand, told
-from tests.dispatch.faults import FaultServer, answers
+from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import BODY, Dispatching, a_keyed_contract, as_json, as_owner
 from workflows.models import Job
 
@@ -109,6 +109,24 @@ def test_what_was_not_confirmed_in_time_is_a_case_that_the_truth_closes(late: st
             call(d, told(d.operation(job), "rejected" if late == "rejected" else "done"))
         assert d.job_state(job) == ("FAILED" if late == "rejected" else "CONFIRMED")
         assert cases(d) == [("confirmation overdue", "settled by evidence")]
+
+
+@pytest.mark.parametrize("heard", ["look-up", "callback"])
+def test_what_the_receiver_says_it_is_at_is_not_sent_again(heard: str) -> None:
+    """Nobody saw an answer, so it is unknown; then the receiver tells that it has it. Asking goes on, sending does not."""
+    first = says("processing") if heard == "look-up" else NOTHING
+    with FaultServer(fin, first, says("processing"), says("done")) as server:
+        d = Dispatching.make(
+            server.url, a_keyed_contract(confirmation="later", lookup=LOOKUP, callbacks=by_key())
+        )
+        job = d.ready()
+        d.step(d.operation(job))
+        if heard == "callback":
+            call(d, told(d.operation(job), "processing"))
+        for _ in range(3):
+            d.step(d.operation(job))
+        assert d.job_state(job) == "CONFIRMED"
+        assert [r.split()[0] for r in server.received] == [b"PUT", b"GET", b"GET", b"GET"]
 
 
 def test_finding_nothing_proves_nothing_while_what_was_accepted_may_still_be_done() -> None:

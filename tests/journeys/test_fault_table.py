@@ -28,12 +28,12 @@ pytestmark = pytest.mark.processes
 def test_three_faults_come_to_what_each_contract_allows_and_a_lie_is_found(tmp_path: Path) -> None:
     """The fourth contract promises to know a repeated key, and its receiver does not: two effects, and the table says so."""
     named = {fault.name: fault for fault in FAULTS}
-    keyed, _, _, lookup, neither = KINDS
+    keyed, _, _, lookup, later, neither = KINDS
     actions = {"actions": neither.contract.actions, "lookup": None}
     lying = replace(keyed, name="lying", contract=keyed.contract.model_copy(update=actions))
     with stand_on(os.environ["DATABASE_URL"], tmp_path, Teller(io.StringIO())) as stand:
         faults = [named[name] for name in ("closed-after", "429", "422")]
-        cases = stand.play(faults, [keyed, lookup, neither, lying])
+        cases = stand.play(faults, [keyed, lookup, later, neither, lying])
         rows = [stand.row(case) for case in cases]
     seen = {(r.kind, r.fault): (r.sent, r.state, r.effects, r.requests, r.broken) for r in rows}
     unknown, known, again = ("unknown",), ("unknown", "applied"), ("not applied", "applied")
@@ -44,6 +44,9 @@ def test_three_faults_come_to_what_each_contract_allows_and_a_lie_is_found(tmp_p
         ("lookup", "closed-after"): (unknown, "CONFIRMED", 1, 1, ""),
         ("lookup", "429"): (again, "CONFIRMED", 1, 2, ""),
         ("lookup", "422"): (("refused",), "FAILED", 0, 1, ""),
+        ("later", "closed-after"): (unknown, "CONFIRMED", 1, 1, ""),
+        ("later", "429"): (("not applied", "pending"), "CONFIRMED", 1, 2, ""),
+        ("later", "422"): (("refused",), "FAILED", 0, 1, ""),
         ("neither", "closed-after"): (unknown, "NEEDS_RECONCILIATION", 1, 1, ""),
         ("neither", "429"): (again, "CONFIRMED", 1, 2, ""),
         ("neither", "422"): (("refused",), "FAILED", 0, 1, ""),
@@ -52,7 +55,7 @@ def test_three_faults_come_to_what_each_contract_allows_and_a_lie_is_found(tmp_p
         ("lying", "422"): (("refused",), "FAILED", 0, 1, ""),
     }
     with pytest.raises(
-        CommandError, match="1 of 12 rows break a promise:\nlying, does it, then closes: there are 2 effects"
+        CommandError, match="1 of 15 rows break a promise:\nlying, does it, then closes: there are 2 effects"
     ):
         judge(rows)
     judge([row for row in rows if row.kind != "lying"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dispatch.callback_terms import Progress
 from dispatch.contracts import Contract, Meaning, Timeouts
 from dispatch.item_terms import Items
-from dispatch.presets import KEYED, LOOKUP_ONLY, NEITHER
+from dispatch.presets import KEYED, LATER, LOOKUP_ONLY, NEITHER
 
 READ_SECONDS, PATIENT_SECONDS = 1.5, 12.0
 _QUICK = Timeouts(connect=2, read=READ_SECONDS, write=2, send_window=5)
@@ -23,10 +23,18 @@ class Kind:
     contract: Contract
     recognises: bool = True
 
-    def terms(self, *, patient: bool = False) -> dict[str, object]:
+    @property
+    def calls_back(self) -> bool:
+        return self.contract.callbacks is not None
+
+    def terms(self, *, patient: bool = False, callback_url: str = "") -> dict[str, object]:
         """The contract as a receiver is given it; a patient one waits for an answer until its process is killed."""
-        timeouts = _PATIENT if patient else _QUICK
-        return self.contract.model_copy(update={"timeouts": timeouts}).model_dump(mode="json")
+        changes: dict[str, object] = {"timeouts": _PATIENT if patient else _QUICK}
+        if self.calls_back:
+            write = self.contract.actions["write-record"]
+            write = write.model_copy(update={"headers": {"X-Callback-Url": callback_url}})
+            changes["actions"] = {"write-record": write}
+        return self.contract.model_copy(update=changes).model_dump(mode="json")
 
 
 def _hurried(contract: Contract) -> Contract:
@@ -60,5 +68,6 @@ KINDS = (
         recognises=False,
     ),
     Kind("lookup", "look-up", _hurried(LOOKUP_ONLY.contract)),
+    Kind("later", "key and look-up, confirmed later", _hurried(LATER.contract)),
     Kind("neither", "neither", _hurried(NEITHER.contract), recognises=False),
 )

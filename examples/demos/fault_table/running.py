@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.urls import reverse
 from django.utils import timezone
 
+from access import signatures
 from access.models import Membership, Person, Tenant
 from access.roles import WORKER, Role
 from access.tenancy import acting, reading
@@ -20,7 +22,7 @@ from approvals.policies import write_policy
 from approvals.ruleset import RuleSet
 from config.var import var_file
 from dispatch.actions.receivers import write_contract, write_receiver
-from dispatch.models import Observation, Operation, Submission
+from dispatch.models import Observation, Operation, Receiver, Submission
 from dispatch.states import NextStep
 from examples.demos.fault_table import workflow
 from examples.demos.fault_table.faults import Fault
@@ -29,7 +31,9 @@ from examples.demos.fault_table.kinds import Kind
 from examples.demos.fault_table.rows import Row, row_of
 from examples.demos.installation import HERE, NotSeen, own_database, with_settings
 from examples.demos.telling import Teller
+from examples.demos.web import web_server
 from examples.demos.workers import Cluster, live_workers
+from examples.management.sample import SIGNED_BY
 from examples.simulators.client import ErpControl, start_erp
 from workflows import registry
 from workflows.actions.submit import submit_job
@@ -64,8 +68,12 @@ def run(teller: Teller, faults: Sequence[Fault], kinds: Sequence[Kind]) -> list[
 class Stand:
     """An installation, the ERP, and the gates before it."""
 
-    def __init__(self, teller: Teller, erp: ErpControl, cluster: Cluster, gate: Gate, late: Gate) -> None:
-        self.teller, self.erp, self.cluster, self.gate, self.late = teller, erp, cluster, gate, late
+    def __init__(
+        self, teller: Teller, erp: ErpControl, cluster: Cluster, gate: Gate, late: Gate, web: str
+    ) -> None:
+        self.teller, self.erp, self.cluster, self.gate, self.late, self.web = (
+            teller, erp, cluster, gate, late, web,
+        )  # fmt: skip
         tenant = Tenant.objects.create(slug=workflow.NAME, name="Fault table")
         person = Person.objects.create(username=workflow.NAME)
         self._tenant_id, self._person_id = tenant.pk, person.pk
@@ -142,7 +150,10 @@ class Stand:
             }
             url = (self.late if fault.late else self.gate).url
             made = write_receiver(name=name, title=name, base_url=url, **who)
-            terms = kind.terms(patient=fault.killed)
+            with reading(self._tenant_id):
+                public_id = Receiver.objects.get(pk=made.receiver_id).public_id
+            address = f"{self.web}{reverse('api:callback', args=[public_id])}"
+            terms = kind.terms(patient=fault.killed, callback_url=address)
             write_contract(receiver_id=made.receiver_id, terms=terms, source=workflow.NAME, **who)
             self._receivers.add(name)
         return name
@@ -230,8 +241,11 @@ def stand_on(url: str, folder: Path, teller: Teller) -> Iterator[Stand]:
         }
         cluster = Cluster(environment=environment, log=folder / "workers.log")
         stack.callback(cluster.kill)
+        control, secret = ErpControl(erp.base_url), signatures.make_secret()
+        web = stack.enter_context(web_server({**cluster.environment, SIGNED_BY: secret}))
+        control.call_back(web, secret)
         try:
-            yield Stand(teller, ErpControl(erp.base_url), cluster, *gates)
+            yield Stand(teller, control, cluster, *gates, web)
         except NotSeen:
             for line in cluster.log_text.splitlines()[-30:]:
                 teller.step(f"workers: {line}")

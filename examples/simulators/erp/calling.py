@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS subscriber (
 );
 CREATE TABLE IF NOT EXISTS plan (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, seconds REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS callback (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT NOT NULL, plan TEXT NOT NULL, body TEXT NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT NOT NULL, plan TEXT NOT NULL, body TEXT NOT NULL, url TEXT NOT NULL,
     due REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, status INTEGER, ended INTEGER NOT NULL DEFAULT 0
 );
 """
@@ -120,10 +120,13 @@ class Caller:
             subscriber = transaction.execute("SELECT seconds FROM subscriber").fetchone()
         return Plan(seconds=subscriber["seconds"] if subscriber else 0.2)
 
-    def queue(self, transaction: Transaction, content: dict[str, Any], message_id: str, plan: str) -> None:
+    def queue(
+        self, transaction: Transaction, content: dict[str, Any], message_id: str, plan: str, url: str
+    ) -> None:
+        """`url`: the request's own address for it, or "" for the subscriber's."""
         transaction.execute(
-            "INSERT INTO callback (message_id, plan, body, due) VALUES (?, ?, ?, ?)",
-            (message_id, plan, json.dumps(content), time.time()),
+            "INSERT INTO callback (message_id, plan, body, url, due) VALUES (?, ?, ?, ?, ?)",
+            (message_id, plan, json.dumps(content), url, time.time()),
         )
 
     def sent(self) -> list[dict[str, Any]]:
@@ -146,7 +149,7 @@ class Caller:
             time.sleep(ROUND_SECONDS)
 
     def _send(self, row: sqlite3.Row, subscriber: sqlite3.Row) -> None:
-        status = _post(subscriber["url"], row["body"], _headers(row, subscriber["secret"]))
+        status = _post(row["url"] or subscriber["url"], row["body"], _headers(row, subscriber["secret"]))
         attempts = row["attempts"] + 1
         again = (status is None or status == 429 or status >= 500) and attempts < MOST_ATTEMPTS
         with self._database.transaction() as transaction:

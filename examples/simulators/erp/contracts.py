@@ -61,7 +61,8 @@ class Contracts:
             raise Refused(problem(422, "not_a_boolean", "suspended: true or false."))
         write = Write(contract, key, request.method, request.path, kind, record, body, fields)
         if contract == "later" and key is not None and record:
-            return self._later.accept(write, fingerprint_of(write.method, write.path, write.body))
+            fingerprint = fingerprint_of(write.method, write.path, write.body)
+            return self._later.accept(write, fingerprint, request.header("X-Callback-Url") or "")
         if contract == "keyed" and key is not None:
             return self._apply_once(write, key, before_apply)
         before_apply()

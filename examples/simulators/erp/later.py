@@ -16,7 +16,7 @@ from examples.simulators.wire import Answer, json_answer, problem
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accepted (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL, method TEXT NOT NULL,
-    path TEXT NOT NULL, kind TEXT NOT NULL, record TEXT NOT NULL, body BLOB NOT NULL, plan TEXT NOT NULL,
+    path TEXT NOT NULL, kind TEXT NOT NULL, record TEXT NOT NULL, body BLOB NOT NULL, plan TEXT NOT NULL, url TEXT NOT NULL,
     due REAL NOT NULL, status TEXT NOT NULL DEFAULT 'processing'
 );
 """
@@ -28,8 +28,8 @@ class Later:
         self._caller = caller
         caller.before_each_round(self._do_what_is_due)
 
-    def accept(self, write: Write, fingerprint: str) -> Answer:
-        """202, the same for a repeat under the same key; 422 for another request under it."""
+    def accept(self, write: Write, fingerprint: str, url: str) -> Answer:
+        """202, the same for a repeat under the same key; 422 for another request under it. `url`: where it is told."""
         plan = self._caller.next_plan()
         with self._database.transaction() as transaction:
             known = transaction.execute(
@@ -37,8 +37,8 @@ class Later:
             ).fetchone()
             if known is None:
                 transaction.execute(
-                    "INSERT INTO accepted (key, fingerprint, method, path, kind, record, body, plan, due)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO accepted (key, fingerprint, method, path, kind, record, body, plan, url, due)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
                         write.operation_key,
                         fingerprint,
@@ -48,6 +48,7 @@ class Later:
                         write.record,
                         write.body,
                         plan.name,
+                        url,
                         time.time() + plan.seconds,
                     ),
                 )
@@ -84,7 +85,7 @@ class Later:
                 apply_write(transaction, _write(row))
             told = {**_told(row), "status": status}
             for content, message_id in Plan(row["plan"]).messages(told):
-                self._caller.queue(transaction, content, message_id, row["plan"])
+                self._caller.queue(transaction, content, message_id, row["plan"], row["url"])
 
     def _row(self, key: str) -> sqlite3.Row:
         return self._database.rows("SELECT * FROM accepted WHERE key = ?", key)[0]
