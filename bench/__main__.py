@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import approvals, cases, lanes, ours, resting, snapshots, statements, whole
+from bench import approvals, cases, lanes, matching, ours, resting, snapshots, statements, whole
 from config import database
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -86,6 +86,7 @@ def main() -> int:
     pressed = approvals.decisions(MANAGERS, DECISIONS)
     paced = approvals.decisions(MANAGERS, DECISIONS, every=2.0)
     pages = approvals.listing(WAITING)
+    walked = matching.walk(LINES)
     short, long = cases.queue(OPEN_CASES // 100), cases.queue(OPEN_CASES)
     brought = statements.imported(LINES)
     print(f"\nmedians of {ROUNDS} rounds on {os.cpu_count()} cores")
@@ -131,6 +132,12 @@ def main() -> int:
         (
             f"a statement of {LINES:,} lines, {brought.size / 1e6:,.0f} MB: uploaded, read, applied",
             f"{brought.uploaded:,.0f}, {brought.read:,.0f} and {brought.applied:.1f} s; at most {brought.megabytes:,.0f} MB",
+        ),
+        (
+            f"{LINES:,} lines walked over against as many operations",
+            f"{walked.seconds:,.0f} s ({walked.processor_seconds:,.0f} s of processors), {walked.taken:,} matched,"
+            f" at most {walked.longest:.1f} s in one transaction, {walked.worker_megabytes:,.0f} MB in the worker and"
+            f" {walked.server_megabytes:,.0f} MB of its own in the server's process",
         ),
         (
             f"the queue of {OPEN_CASES:,} open cases: as it opens, midway, one kind, narrowed, p95",

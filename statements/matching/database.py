@@ -22,10 +22,11 @@ CREATE OR REPLACE FUNCTION statements_match_fits() RETURNS trigger LANGUAGE plpg
 SET search_path = pg_catalog, public AS $$
 DECLARE wrong bigint;
 BEGIN
+  -- Lateral, each by its key: nothing is known of tables that were filled a minute ago.
   SELECT m.id INTO wrong FROM made m
-    JOIN statements_statementline l ON l.id = m.line_id
-    JOIN statements_statement s ON s.id = l.statement_id
-    JOIN dispatch_operation o ON o.id = m.operation_id
+    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l
+    CROSS JOIN LATERAL (SELECT * FROM statements_statement s WHERE s.id = l.statement_id LIMIT 1) s
+    CROSS JOIN LATERAL (SELECT * FROM dispatch_operation o WHERE o.id = m.operation_id LIMIT 1) o
     WHERE m.unmade_at IS NOT NULL OR s.state <> 'applied' OR l.receiver_id <> o.receiver_id OR l.currency <> o.currency
       OR o.amount_minor IS NULL OR (l.account <> '' AND o.account <> '' AND l.account <> o.account)
       OR (m.together = '' AND NOT m.within_tolerance AND (m.allocated <> l.amount OR m.allocated <> o.amount_minor))
@@ -36,7 +37,8 @@ BEGIN
       USING ERRCODE = 'check_violation';
   END IF;
   SELECT min(m.id) INTO wrong FROM made m
-    JOIN statements_statementline l ON l.id = m.line_id JOIN dispatch_operation o ON o.id = m.operation_id
+    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l
+    CROSS JOIN LATERAL (SELECT * FROM dispatch_operation o WHERE o.id = m.operation_id LIMIT 1) o
     WHERE m.together <> '' GROUP BY m.tenant_id, m.together
     HAVING NOT (count(*) > 1 AND NOT bool_or(m.within_tolerance) AND count(*) = (
         SELECT count(*) FROM statements_match e WHERE e.tenant_id = m.tenant_id AND e.together = m.together)
@@ -51,7 +53,7 @@ BEGIN
   END IF;
   INSERT INTO statements_tally (tenant_id, statement_id, lines, amount)
     SELECT l.tenant_id, l.statement_id, count(*), sum(l.amount) FROM made m
-    JOIN statements_statementline l ON l.id = m.line_id WHERE m.line_place = 0
+    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l WHERE m.line_place = 0
     GROUP BY l.tenant_id, l.statement_id ORDER BY l.statement_id
     ON CONFLICT (statement_id) DO UPDATE SET lines = statements_tally.lines + excluded.lines,
       amount = statements_tally.amount + excluded.amount;

@@ -74,141 +74,138 @@ def take(rung: Rung, batch: Batch, settings: Settings, *, settings_version: int,
     return Taken(differing=count) if rung is Rung.DIFFERENCES else Taken(matches=count)
 
 
+# Tables that were filled a minute ago have no statistics, and a plan must not be cached for when they were empty.
 _BY_INDEXES = """
-SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-  set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true),
+  set_config('plan_cache_mode', 'force_custom_plan', true)
 """
 
-_BATCH = """
+# What is looked up for each row stands in a lateral query of its own, which cannot become a scan of the table. Hashes are
+# worked out before they are looked up: under the policies no function may stand beside an index's column.
+_CLAIMED = "(SELECT m.id FROM statements_match m WHERE m.line_id = {line} AND m.unmade_at IS NULL LIMIT 1)"
+_HAS_LINE = (
+    "(SELECT m.id FROM statements_match m WHERE m.operation_id = {operation} AND m.unmade_at IS NULL LIMIT 1)"
+)
+_TAKEN_APART = """(SELECT m.id FROM statements_match m
+    WHERE m.line_id = {line} AND m.operation_id = {operation} AND m.unmade_at IS NOT NULL LIMIT 1)"""
+_BATCH = f"""
 batch AS MATERIALIZED (
-  SELECT l.id, l.amount, l.currency, l.direction, l.account, l.booked_on, l.reference, l.reference_hash, l.receivers_id,
-    l.text
+  SELECT l.id AS line_id, l.amount, l.currency, l.account, l.booked_on, l.reference, l.reference_hash, l.receivers_id, l.text
   FROM statements_statementline l
   WHERE l.statement_id = %(statement)s AND l.row_number > %(after)s AND l.row_number <= %(upto)s
-    AND l.receiver_id = %(receiver)s AND l.direction = %(direction)s
-    AND NOT EXISTS (SELECT FROM statements_match m WHERE m.line_id = l.id AND m.unmade_at IS NULL)
+    AND l.direction = %(direction)s AND {_CLAIMED.format(line="l.id")} IS NULL
 )"""
 
 SENT = """o.receiver_id = %(receiver)s AND o.amount_minor IS NOT NULL AND o.first_may_have_been_sent_at IS NOT NULL"""
-_FREE = "NOT EXISTS (SELECT FROM statements_match m WHERE m.operation_id = o.id AND m.unmade_at IS NULL)"
-_NOT_TAKEN_APART = """NOT EXISTS (SELECT FROM statements_match m
-  WHERE m.line_id = {line} AND m.operation_id = {operation} AND m.unmade_at IS NOT NULL)"""
-_ACCOUNTS_FIT = "(b.account = '' OR o.account = '' OR b.account = o.account)"
-_EQUAL = f"b.amount = o.amount_minor AND b.currency = o.currency AND {_ACCOUNTS_FIT}"
+_SENT_BY_KEY = SENT.replace(
+    "o.receiver_id", "o.receiver_id + 0"
+)  # so that no index of the receiver's is taken for the key's
+_OPERATION = """o.id AS operation_id, o.tenant_id, o.amount_minor, o.currency AS approved_in, o.account AS sent_to,
+      o.operation_key, o.receipt_id, o.record, o.state, o.first_may_have_been_sent_at AS sent_at"""
+_ACCOUNTS_FIT = "(account = '' OR sent_to = '' OR account = sent_to)"
+_EQUAL = f"amount = amount_minor AND currency = approved_in AND {_ACCOUNTS_FIT}"
 
 # A key passes on to a later operation where the earlier one had no effect: the line is about the later one.
 _BY_KEY = f"""
-pairs AS (
-  SELECT b.id AS line_id, o.id AS operation_id, named.word AS what
-  FROM batch b
-  CROSS JOIN LATERAL (
-    SELECT DISTINCT upper(found[1]) AS word
-    FROM regexp_matches(concat_ws(' ', b.reference, b.receivers_id, b.text), '[[:alnum:]_-]{{12,100}}', 'g') AS found
-  ) named
-  CROSS JOIN LATERAL (
-    SELECT o.id FROM dispatch_operation o
-    WHERE o.key_hash = hashtextextended(named.word, 0) AND upper(o.operation_key) = named.word AND {SENT}
+named AS MATERIALIZED (
+  SELECT DISTINCT b.line_id, b.amount, b.currency, b.account, upper(found[1]) AS what,
+    hashtextextended(upper(found[1]), 0) AS hash
+  FROM batch b, regexp_matches(concat_ws(' ', b.reference, b.receivers_id, b.text), '[[:alnum:]_-]{{12,100}}', 'g') found
+), pairs AS MATERIALIZED (
+  SELECT n.line_id, n.amount, n.currency, n.account, n.what, o.* FROM named n CROSS JOIN LATERAL (
+    SELECT {_OPERATION} FROM dispatch_operation o
+    WHERE o.key_hash = n.hash AND upper(o.operation_key) = n.what AND {_SENT_BY_KEY}
     ORDER BY o.state = ANY(%(without_effect)s), o.id DESC LIMIT 1
   ) o
 )"""
 _BY_ID = f"""
-pairs AS (
-  SELECT DISTINCT b.id AS line_id, o.id AS operation_id, named.word AS what
-  FROM batch b
-  CROSS JOIN LATERAL (VALUES (b.receivers_id), (b.reference)) named(word)
-  CROSS JOIN LATERAL (
-    SELECT o.id FROM dispatch_operation o
-    WHERE o.receipt_id = named.word AND o.receipt_id <> '' AND {SENT} LIMIT 2
+named AS MATERIALIZED (
+  SELECT line_id, amount, currency, account, receivers_id AS what FROM batch WHERE receivers_id <> ''
+  UNION SELECT line_id, amount, currency, account, reference FROM batch WHERE reference <> ''
+), pairs AS MATERIALIZED (
+  SELECT DISTINCT n.line_id, n.amount, n.currency, n.account, n.what, o.* FROM named n CROSS JOIN LATERAL (
+    SELECT {_OPERATION} FROM dispatch_operation o WHERE o.receipt_id = n.what AND o.receipt_id <> '' AND {SENT} LIMIT 2
   ) o
-  WHERE named.word <> ''
 )"""
 _ALONE = """
-alone AS (
-  SELECT * FROM (SELECT p.*, count(*) OVER (PARTITION BY p.line_id) AS fitting FROM pairs p) p WHERE fitting = 1
+alone AS MATERIALIZED (
+  SELECT * FROM (SELECT *, min(operation_id) OVER mine = max(operation_id) OVER mine AS single FROM pairs
+    WINDOW mine AS (PARTITION BY line_id)) p WHERE single
 )"""
 # Two lines under one key: the operation was applied by either, so the first is its line, and the other stays unclaimed.
 _CHOSEN = f"""
-chosen AS (
-  SELECT DISTINCT ON (a.operation_id) a.line_id, a.operation_id, a.what
-  FROM alone a JOIN batch b ON b.id = a.line_id JOIN dispatch_operation o ON o.id = a.operation_id
-  WHERE {_EQUAL} AND {_FREE} AND {_NOT_TAKEN_APART.format(line="b.id", operation="o.id")}
-  ORDER BY a.operation_id, a.line_id
+chosen AS MATERIALIZED (
+  SELECT DISTINCT ON (operation_id) * FROM alone a
+  WHERE {_EQUAL} AND {_HAS_LINE.format(operation="a.operation_id")} IS NULL
+    AND {_TAKEN_APART.format(line="a.line_id", operation="a.operation_id")} IS NULL
+  ORDER BY operation_id, line_id
 )"""
 _BY_REFERENCE = f"""
-chosen AS (
-  SELECT b.id AS line_id, o.id AS operation_id, b.reference AS what
-  FROM batch b
-  CROSS JOIN LATERAL (
-    SELECT min(fits.id) AS id FROM (
+referring AS MATERIALIZED (
+  SELECT *, statements_reference(reference) AS folded FROM batch WHERE reference_hash IS NOT NULL
+), fitting AS MATERIALIZED (
+  SELECT b.*, b.reference AS what, o.* FROM referring b CROSS JOIN LATERAL (
+    SELECT (array_agg(to_fit.id))[1] AS id FROM (
       SELECT o.id FROM dispatch_operation o
-      WHERE o.reference_hash = b.reference_hash AND statements_reference(o.record) = statements_reference(b.reference)
-        AND o.amount_minor = b.amount AND o.currency = b.currency AND {SENT} AND {_FREE}
+      WHERE o.reference_hash = b.reference_hash AND statements_reference(o.record) = b.folded
+        AND o.amount_minor + 0 = b.amount AND o.currency = b.currency AND {SENT}
+        AND {_HAS_LINE.format(operation="o.id")} IS NULL
       LIMIT 2
-    ) fits HAVING count(*) = 1
-  ) one
-  CROSS JOIN LATERAL (
+    ) to_fit HAVING count(*) = 1
+  ) one CROSS JOIN LATERAL (SELECT {_OPERATION} FROM dispatch_operation o WHERE o.id = one.id LIMIT 1) o
+), chosen AS MATERIALIZED (
+  SELECT f.* FROM fitting f JOIN access_tenant t ON t.id = f.tenant_id CROSS JOIN LATERAL (
     SELECT FROM (
-      SELECT FROM statements_statementline l JOIN statements_statement s ON s.id = l.statement_id
-      WHERE l.receiver_id = %(receiver)s AND l.reference_hash = b.reference_hash
-        AND statements_reference(l.reference) = statements_reference(b.reference)
-        AND l.amount = b.amount AND l.currency = b.currency AND l.direction = b.direction AND s.state = 'applied'
-        AND NOT EXISTS (SELECT FROM statements_match m WHERE m.line_id = l.id AND m.unmade_at IS NULL)
+      SELECT FROM statements_statementline l
+      WHERE l.receiver_id = %(receiver)s AND l.reference_hash = f.reference_hash
+        AND statements_reference(l.reference) = f.folded AND l.amount + 0 = f.amount AND l.currency = f.currency
+        AND l.direction = %(direction)s AND {_CLAIMED.format(line="l.id")} IS NULL
+        AND (SELECT s.state FROM statements_statement s WHERE s.id = l.statement_id) = 'applied'
       LIMIT 2
     ) alike HAVING count(*) = 1
   ) line
-  JOIN dispatch_operation o ON o.id = one.id
-  JOIN access_tenant t ON t.id = o.tenant_id
-  WHERE b.reference_hash IS NOT NULL AND {_ACCOUNTS_FIT}
-    AND b.booked_on >= (o.first_may_have_been_sent_at AT TIME ZONE t.time_zone)::date - 1
-    AND {_NOT_TAKEN_APART.format(line="b.id", operation="o.id")}
+  WHERE {_ACCOUNTS_FIT} AND f.booked_on >= (f.sent_at AT TIME ZONE t.time_zone)::date - 1
+    AND {_TAKEN_APART.format(line="f.line_id", operation="f.operation_id")} IS NULL
 )"""
+_COMPARED = """json_build_array(json_build_array('{named}', what, {value}),
+      json_build_array('amount', amount::text, amount_minor::text),
+      json_build_array('currency', currency, approved_in), json_build_array('account', account, sent_to))::text"""
 
 
-def _made(tier: Tier, named: str) -> str:
+def _made(tier: Tier, named: str, value: str) -> str:
     """Insert the chosen pairs, and what has to be taken into operations that are not confirmed."""
     return f"""
 made AS (
   INSERT INTO statements_match (tenant_id, line_id, operation_id, line_place, operation_place, together, allocated, tier,
     rule_version, settings_version, compared, within_tolerance, reason, made_at)
-  SELECT o.tenant_id, c.line_id, c.operation_id, 0, 0, '', o.amount_minor, {int(tier)}, %(rule_version)s,
-    %(settings_version)s,
-    json_build_array(json_build_array('{named}', c.what, {_OTHER_VALUE[tier]}),
-      json_build_array('amount', b.amount::text, o.amount_minor::text),
-      json_build_array('currency', b.currency, o.currency), json_build_array('account', b.account, o.account))::text,
-    false, '', %(now)s
-  FROM chosen c JOIN batch b ON b.id = c.line_id JOIN dispatch_operation o ON o.id = c.operation_id
+  SELECT tenant_id, line_id, operation_id, 0, 0, '', amount_minor, {int(tier)}, %(rule_version)s, %(settings_version)s,
+    {_COMPARED.format(named=named, value=value)}, false, '', %(now)s
+  FROM chosen ORDER BY line_id
   ON CONFLICT DO NOTHING
   RETURNING id, tenant_id, line_id, operation_id, compared
 ), found AS (
   INSERT INTO statements_finding (tenant_id, line_id, operation_id, match_id, says, compared, found_at, effect)
   SELECT m.tenant_id, m.line_id, m.operation_id, m.id, 'applied', m.compared, %(now)s, ''
-  FROM made m JOIN dispatch_operation o ON o.id = m.operation_id WHERE o.state <> %(confirmed)s
+  FROM made m CROSS JOIN LATERAL (
+    SELECT o.state FROM dispatch_operation o WHERE o.id = m.operation_id LIMIT 1) o WHERE o.state <> %(confirmed)s
 )
 SELECT count(*) FROM made"""
 
 
-_OTHER_VALUE = {
-    Tier.OUR_KEY: "o.operation_key",
-    Tier.RECEIVERS_ID: "o.receipt_id",
-    Tier.REFERENCE: "o.record",
-}
 _DIFFERING = f"""
 found AS (
   INSERT INTO statements_finding (tenant_id, line_id, operation_id, says, compared, found_at, effect)
-  SELECT o.tenant_id, b.id, o.id, 'differs',
-    json_build_array(json_build_array('our key', a.what, o.operation_key),
-      json_build_array('amount', b.amount::text, o.amount_minor::text),
-      json_build_array('currency', b.currency, o.currency), json_build_array('account', b.account, o.account))::text,
-    %(now)s, ''
-  FROM alone a JOIN batch b ON b.id = a.line_id JOIN dispatch_operation o ON o.id = a.operation_id
-  WHERE NOT ({_EQUAL}) AND {_FREE}
-  ON CONFLICT DO NOTHING RETURNING 1
+  SELECT tenant_id, line_id, operation_id, 'differs', {_COMPARED.format(named="our key", value="operation_key")}, %(now)s, ''
+  FROM alone a WHERE NOT ({_EQUAL}) AND {_HAS_LINE.format(operation="a.operation_id")} IS NULL
+  ORDER BY line_id ON CONFLICT DO NOTHING RETURNING 1
 )
 SELECT count(*) FROM found"""
 
 _STATEMENTS = {
-    Rung.OUR_KEY: f"WITH {_BATCH}, {_BY_KEY}, {_ALONE}, {_CHOSEN}, {_made(Tier.OUR_KEY, 'our key')}",
-    Rung.RECEIVERS_ID: f"WITH {_BATCH}, {_BY_ID}, {_ALONE}, {_CHOSEN}, {_made(Tier.RECEIVERS_ID, 'receiver’s id')}",
+    Rung.OUR_KEY: f"WITH {_BATCH}, {_BY_KEY}, {_ALONE}, {_CHOSEN}, {_made(Tier.OUR_KEY, 'our key', 'operation_key')}",
+    Rung.RECEIVERS_ID: (
+        f"WITH {_BATCH}, {_BY_ID}, {_ALONE}, {_CHOSEN}, {_made(Tier.RECEIVERS_ID, 'receiver’s id', 'receipt_id')}"
+    ),
     Rung.DIFFERENCES: f"WITH {_BATCH}, {_BY_KEY}, {_ALONE}, {_DIFFERING}",
-    Rung.REFERENCE: f"WITH {_BATCH}, {_BY_REFERENCE}, {_made(Tier.REFERENCE, 'reference')}",
+    Rung.REFERENCE: f"WITH {_BATCH}, {_BY_REFERENCE}, {_made(Tier.REFERENCE, 'reference', 'record')}",
 }
