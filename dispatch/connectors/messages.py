@@ -1,7 +1,7 @@
 """A mail as the bytes that are frozen: one recipient, plain text, nothing in it that changes from one render to the next.
 
-Its text stands in it as it is (8bit), so that whoever approves can read what is sent. It has no Date, which the mail server
-that takes it adds, and a Message-ID of the operation's key.
+Its text stands in it as it is (8bit, lines ended by LF), so that whoever approves can read what is sent: the CR of each line's
+end is the wire's, as the dots are. It has no Date, which the mail server that takes it adds, and a Message-ID of the key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import default
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -21,7 +21,7 @@ FIELDS = ("from", "to", "subject", "text", "reply_to")
 LONGEST_LINE = 998
 """Bytes, by RFC 5321: a longer one may be broken by any server on the way."""
 
-_POLICY = SMTP.clone(cte_type="8bit", max_line_length=0)
+_POLICY = default.clone(cte_type="8bit", max_line_length=0, linesep="\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ def _address(name: str, value: str) -> str:
 
 
 def _checked(content: bytes) -> bytes:
-    for line in content.split(b"\r\n"):
-        if b"\n" in line or b"\r" in line:
-            # Servers differ on where such a line ends, and so on where the mail does.
-            raise CannotRender("The mail has a line end of its own kind in it.")
+    if b"\r" in content:
+        # Servers differ on where such a line ends, and so on where the mail does.
+        raise CannotRender("The mail has a line end of its own kind in it.")
+    for line in content.split(b"\n"):
         if len(line) > LONGEST_LINE:
             raise CannotRender(f"The mail has a line of more than {LONGEST_LINE} bytes; break it.")
     return content

@@ -324,11 +324,13 @@ def _expect(code: int, answer: tuple[int, bytes]) -> None:
 
 
 def _stuffed(content: bytes) -> bytes:
-    """Lines that begin with a dot get another, so that none is taken for the end; the last line is ended."""
-    ended = content if content.endswith(b"\r\n") else content + b"\r\n"
-    return (b"." if ended.startswith(b".") else b"") + ended.replace(b"\r\n.", b"\r\n..")
+    """The frozen lines as the wire has them: each ended by CRLF, and one that begins with a dot given another, so that
+    none is taken for the end."""
+    lines = content.removesuffix(b"\n").split(b"\n")
+    return b"".join((b"." if line.startswith(b".") else b"") + line + b"\r\n" for line in lines)
 
 
 def _unstuffed(written: bytes) -> bytes:
-    inner = written.removesuffix(b".\r\n").replace(b"\r\n..", b"\r\n.")
-    return inner[1:] if inner.startswith(b"..") else inner
+    """The frozen lines that these are."""
+    lines = written.removesuffix(b".\r\n").removesuffix(b"\r\n").split(b"\r\n")
+    return b"".join(line.removeprefix(b".") + b"\n" for line in lines)

@@ -178,4 +178,5 @@ def test_whoever_approves_a_mail_reads_the_very_message_and_who_gets_it() -> Non
         "Dear Søren,",
     ):
         assert shown in page
+    assert "cannot be seen" not in page, "nobody is warned of what is in every mail"
     assert d.job_state(job) == "AWAITING_APPROVAL"

@@ -33,10 +33,10 @@ TEXT = "Dear Søren,\n.hidden dot\n..two\nyour limit is 4,800.00 €\n"
 BODY = {"from": "billing@acme.example", "to": "soren@fennmark.example", "subject": "Your limit", "text": TEXT}
 KEY = "k" * 32
 FROZEN = (
-    "From: billing@acme.example\r\nTo: soren@fennmark.example\r\nSubject: Your limit\r\n"
-    f"Message-ID: <{KEY}@acme.example>\r\n"
-    'Content-Type: text/plain; charset="utf-8"\r\nContent-Transfer-Encoding: 8bit\r\nMIME-Version: 1.0\r\n\r\n'
-    "Dear Søren,\r\n.hidden dot\r\n..two\r\nyour limit is 4,800.00 €\r\n"
+    "From: billing@acme.example\nTo: soren@fennmark.example\nSubject: Your limit\n"
+    f"Message-ID: <{KEY}@acme.example>\n"
+    'Content-Type: text/plain; charset="utf-8"\nContent-Transfer-Encoding: 8bit\nMIME-Version: 1.0\n\n'
+    "Dear Søren,\n.hidden dot\n..two\nyour limit is 4,800.00 €\n"
 ).encode()
 
 
@@ -98,13 +98,15 @@ def test_line_ends_of_every_kind_become_the_one_that_ends_no_mail_early() -> Non
     """A lone CR or LF before a dot is where servers have disagreed on what is one mail and what are two."""
     smuggled = {"text": "a\n.\nMAIL FROM:<x@y>\r.\r\nb\r.\rc"}
     body = SMTP.render(a_draft(**smuggled), a_contract(), Place("post", "smtp://mail.example"), KEY).body
-    assert body.replace(b"\r\n", b"").count(b"\r") + body.replace(b"\r\n", b"").count(b"\n") == 0
+    assert b"\r" not in body
     with FaultServer(mail_server()) as server:
         url = f"smtp+clear://{server.url.removeprefix('http://')}"
         what = sending(url)
         request = Request("SEND", what.request.url, what.request.headers, body)
         send_through(SMTP, Sending(request, what.contract, what.action, KEY, "V-1", url), lambda: None)
-    assert server.received[0].count(b"\r\n.\r\n") == 1
+    came = server.received[0]
+    assert came.count(b"\r\n.\r\n") == 1
+    assert came.replace(b"\r\n", b"").count(b"\r") + came.replace(b"\r\n", b"").count(b"\n") == 0
 
 
 Row = tuple[dict[str, Any], Outcome, bool, bool]
@@ -137,7 +139,7 @@ def test_what_goes_wrong_in_each_phase_comes_to_what_the_table_says(row: Row) ->
     with FaultServer(mail_server(**says)) as server:
         what = sending(f"smtp+clear://{server.url.removeprefix('http://')}")
         if "content" in says:
-            request = Request("SEND", what.request.url, what.request.headers, FROZEN + b"x\r\n" * 4_000_000)
+            request = Request("SEND", what.request.url, what.request.headers, FROZEN + b"x\n" * 4_000_000)
             what = Sending(request, what.contract, what.action, KEY, "V-1", what.base_url)
         seen, reading, asked = send(what)
     assert (reading.outcome, reading.blocked) == (outcome, blocked), reading.fault
