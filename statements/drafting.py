@@ -16,7 +16,7 @@ from statements.models import Mapping, Statement, StatementLine
 from statements.queries import LineView, last_mapping, statement
 from statements.reading import NoHeader, Reader, find_columns
 from statements.table import Row
-from statements.terms import Terms
+from statements.terms import MOST_COLUMNS, Terms
 
 SHOWN = 50
 
@@ -114,8 +114,9 @@ class _Sample:
         if header:
             names = guess(self.split).names if delimiter == guess(self.split).values["delimiter"] else ()
             cells = names or self._usual(rows).cells
-            return [(c.strip(), printable(c.strip(), 60)) for c in dict.fromkeys(cells) if c.strip()]
-        cells = self._usual(rows).cells
+            named = [(c.strip(), printable(c.strip(), 60)) for c in dict.fromkeys(cells) if c.strip()]
+            return named[:MOST_COLUMNS]
+        cells = self._usual(rows).cells[:MOST_COLUMNS]
         return [(str(n), f"{n}: {printable(c.strip(), 40)}") for n, c in enumerate(cells, start=1)]
 
     def fits(self, terms: Terms) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import IntegrityError, connection
+from django.db import IntegrityError
 
 from access import authority
 from access.refusals import Conflict
@@ -15,6 +15,7 @@ from access.tenant_journal import record
 from statements.locks import lock_statement
 from statements.models import Format, Mapping, Statement, StatementState
 from statements.terms import Terms
+from workflows.locks import lock_name
 
 
 class TooLate(Conflict):
@@ -93,11 +94,7 @@ def _mapping(statement: Statement, terms: Terms | None, actor: Actor, now: datet
         return None
     assert terms is not None, "a table is read by a mapping"
     kept = terms.model_dump(mode="json")
-    with connection.cursor() as cursor:  # two people at once write two versions, one after the other
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended('counterfoil mapping ' || %s, 0))",
-            [statement.receiver_id],
-        )
+    lock_name("mapping", statement.tenant_id, str(statement.receiver_id))  # two at once write two versions
     last = Mapping.objects.filter(receiver_id=statement.receiver_id).order_by("-version").first()
     if last is not None and last.terms == kept:
         return last

@@ -10,7 +10,7 @@ from tests.browser.pages import AUDITOR, OPERATOR
 from tests.browser.test_z_every_page import DESK, faults_of
 from tests.statements.shelf import content_of
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.long]
 
 
 def readable(page: Page) -> None:

@@ -203,3 +203,32 @@ def test_while_it_is_read_the_page_asks_again_and_stops_when_it_is(shelf: Shelf)
     live = desk.client.get(desk.at("statement", number), headers={"HX-Request": "true"})
     assert live.status_code == 286
     assert "Apply 1 line<" in html_of(live)
+
+
+def test_rows_that_may_be_known_are_asked_about_and_answered(shelf: Shelf) -> None:
+    head = b"Date;Amount;Reference\n"
+    shelf.apply(shelf.read(head + b"2026-08-03;-1,00;rent\n2026-08-04;-2,00;fee\n2026-08-05;-3,00;tax\n"))
+    words = b"2026-08-03;-1,00;rent August\n2026-08-04;-2,00;fee August\n2026-08-05;-3,00;tax August\n2026-08-06;-4,00;new\n"
+    number = shelf.read(head + words)
+    desk, auditor = Desk(shelf), Desk(shelf, Role.AUDITOR)
+    asked = html_of(desk.get("statement", number))
+    assert "3 rows may be known already." in asked
+    assert "Row 2: 3 Aug 2026" in asked
+    assert "rent August" in asked
+    assert "Apply 4 lines" not in asked
+    assert "It is the earlier line" not in html_of(auditor.get("statement", number))
+    assert desk.post("statement-settle", number).status_code == 422
+    assert desk.post("statement-settle", number, **{"row-99": "same"}).status_code == 404
+    desk.post("statement-settle", number, **{"row-2": "same"})
+    assert "2 rows may be known already." in html_of(desk.get("statement", number))
+    desk.post("statement-settle", number, all="another")
+    desk.post("statement-apply", number, reading=1)
+    assert shelf.signed(number) == [-200, -300, -400]
+
+
+def test_a_header_of_thousands_of_columns_still_makes_a_page(shelf: Shelf) -> None:
+    columns = ";".join(f"C{n}" for n in range(5000))
+    number = shelf.upload(f"Date;Amount;{columns}\n".encode() + b"2026-08-03;1,00" + b";" * 5000 + b"\n")
+    page = Desk(shelf).get("statement-map", number)
+    assert page.status_code == 200
+    assert len(page.content) < 500_000

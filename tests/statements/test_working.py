@@ -25,7 +25,7 @@ from statements.actions.settling import (
 )
 from statements.models import Statement, StatementLine, StatementState, Verdict
 from tests.statements.shelf import Shelf, terms
-from tests.support import at_once, eventually
+from tests.support import at_once, eventually, running_engine
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -241,6 +241,19 @@ def test_what_is_applied_stays(shelf: Shelf) -> None:
     with pytest.raises(IntegrityError, match="not changed any more"), acting(shelf.tenant.pk):
         Statement.objects.filter(pk=statement_id).update(lines=0)
     assert len(shelf.lines(statement_id)) == 3
+
+
+def test_an_engine_finds_what_is_to_be_read_and_what_is_to_be_deleted(shelf: Shelf) -> None:
+    statement_id = shelf.upload(days(1, 3))
+    shelf.begin(statement_id)
+    with running_engine(1):
+        eventually(
+            lambda: shelf.statement(statement_id).state == StatementState.READ,
+            what="a statement that is read",
+        )
+        assert len(shelf.lines(statement_id)) == 9
+        discard(shelf, statement_id)
+        eventually(lambda: not shelf.lines(statement_id), what="lines that are deleted")
 
 
 _WORKER = """
