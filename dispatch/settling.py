@@ -96,12 +96,15 @@ def order_resubmission(
     machines.ring(job=job, machine=MACHINE, key=str(operation.pk))
 
 
-def accept_variance(*, job: Job, operation: Operation, summary: str, actor: Actor, now: datetime) -> None:
-    """Take what the receiver did, though it differs from what was approved, as the outcome. Raises NotInDoubt."""
+def accept_variance(
+    *, job: Job, operation: Operation, summary: str, actor: Actor, now: datetime, detail: str = ""
+) -> None:
+    """Take what the receiver did, though it differs from what was approved, as the outcome. `detail`: the difference that
+    was let stand. Raises NotInDoubt."""
     _require(operation, S.CONFLICTED)
     observe(
         job=job, operation=operation, kind="variance", finding="applied", proves=True, summary=summary, actor=actor,
-        now=database_clock(), receipt_id=operation.receipt_id,
+        now=database_clock(), receipt_id=operation.receipt_id, detail=detail,
     )  # fmt: skip
     _note(job, operation, "operation.variance_accepted", actor, {"why": summary})
     proofs.take_as_applied(

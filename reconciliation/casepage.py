@@ -10,13 +10,15 @@ from decimal import Decimal
 from access import authority
 from access.models import Person
 from access.roles import Role
+from dispatch.comparison import Difference
 from dispatch.explaining import Term, explain
 from dispatch.fates import FateOf, fates
+from dispatch.states import OperationState as S
 from reconciliation import knowing, verbs
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.knowing import Known
 from reconciliation.locks import NoSuchCase
-from reconciliation.models import Case, Evidence, EvidenceFile, EvidenceKind, ResolutionRequest
+from reconciliation.models import Case, Evidence, EvidenceFile, EvidenceKind
 from reconciliation.owners import at_work
 from reconciliation.papers import LOOKS, PaperKind
 from reconciliation.situation import SECONDERS, WHO_MAY, Situation, look_at
@@ -147,6 +149,8 @@ class CasePage:
     evidence: Sequence[EvidenceRow]
     comments: Sequence[CommentRow]
     request: PendingRequest | None
+    differences: Sequence[Difference]
+    """What was done otherwise than was approved, while that is the question."""
     fates_if_cancelled: Sequence[FateOf]
 
 
@@ -213,7 +217,8 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         terms=explain(doubt.contract) if doubt else [],
         evidence=_evidence(situation),
         comments=_comments(case),
-        request=_pending(situation.request, person_id, held),
+        request=_pending(situation, person_id, held),
+        differences=doubt.differences if doubt and doubt.operation.state == S.CONFLICTED else (),
         fates_if_cancelled=_fates(case.job),
     )
 
@@ -277,15 +282,15 @@ def _comments(case: Case) -> list[CommentRow]:
     return [CommentRow(_name(e.person) or e.source, e.taken_at, e.detail) for e in rows.order_by("pk")]
 
 
-def _pending(
-    request: ResolutionRequest | None, person_id: int, held: frozenset[Role]
-) -> PendingRequest | None:
+def _pending(situation: Situation, person_id: int, held: frozenset[Role]) -> PendingRequest | None:
+    request = situation.request
     if request is None:
         return None
+    may = verbs.seconders(VerbName(request.verb), situation)
     own = request.asked_by_id == person_id
     why_not = "You have asked for this yourself; somebody else has to answer." if own else ""
-    if not own and not held & set(SECONDERS):
-        why_not = authority.who_may(*SECONDERS)
+    if not own and not held & set(may):
+        why_not = authority.who_may(*may)
     return PendingRequest(
         request_id=request.pk,
         verb=request.verb,

@@ -28,6 +28,7 @@ _DETAILS: dict[str, tuple[str, dict[str, str]]] = {
     "currency": ("Currency", {}),
     "obtained_from": ("Obtained from", {}),
     "file": ("Document, SHA-256", {}),
+    "difference": ("Difference", {}),
     "then": ("Then", {STOP: "closed as not applied, nothing is sent", SEND_AGAIN: "sent again, same key"}),
 }
 

@@ -6,6 +6,7 @@ The screen reads it to say what is allowed; the actions read it again under thei
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,6 +22,7 @@ from approvals.limits import limits_for, over_limit
 from approvals.models import Proposal
 from approvals.rules import amounts_of
 from dispatch.classification import Outcome
+from dispatch.comparison import Difference
 from dispatch.contracts import Contract
 from dispatch.locks import database_clock
 from dispatch.models import Observation, Operation, ReceiverContract, Submission
@@ -104,6 +106,12 @@ class Doubt:
     @property
     def has_window(self) -> bool:
         return self.contract.has_window and self.in_force.has_window
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What the receiver says it did otherwise than was approved, by its latest word that names it."""
+        told = (_told(o) for o in reversed(self.observations) if o.finding == "differs")
+        return next((found for found in told if found), ())
 
     def last_lookup(self) -> Observation | None:
         return next((o for o in reversed(self.observations) if o.kind == "lookup"), None)
@@ -229,6 +237,15 @@ def _doubt(operation: Operation) -> Doubt:
         hard_policy=_hard_policy(proposal),
         above_limit=_above_limit(proposal),
     )
+
+
+def _told(seen: Observation) -> tuple[Difference, ...]:
+    """Its differences, field by field; nothing where it keeps something else."""
+    try:
+        rows = json.loads(seen.detail) if seen.detail else []
+        return tuple(Difference(**row) for row in rows)
+    except (ValueError, TypeError):
+        return ()
 
 
 def _above_limit(proposal: Proposal) -> bool:

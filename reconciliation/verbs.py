@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from access.roles import Role
 from reconciliation import guards, words
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import CaseKind
-from reconciliation.situation import Situation
+from reconciliation.situation import SECONDERS, Situation
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,12 @@ def needs_second(name: VerbName, situation: Situation) -> bool:
     return RULES[name].needs_second(situation)
 
 
+def seconders(name: VerbName, situation: Situation) -> tuple[Role, ...]:
+    """Who may second it: of a difference in what nobody may sign alone, an admin."""
+    doubt = situation.doubt
+    return (Role.ADMIN,) if name is VerbName.ACCEPT_CONFLICT and doubt and doubt.above_limit else SECONDERS
+
+
 def _verb(name: VerbName, situation: Situation) -> Verb:
     rule, reason = RULES[name], why_not(name, situation)
     return Verb(
@@ -107,6 +114,15 @@ def _not_applied_sentence(s: Situation) -> str:
     return f"Records that it did not happen. Needs {proven_by}, and a second person."
 
 
+def _accept_sentence(s: Situation) -> str:
+    second = (
+        "an admin as the second person"
+        if Role.OPERATOR not in seconders(VerbName.ACCEPT_CONFLICT, s)
+        else "a second person"
+    )
+    return f"Records that what was done stands, although it differs. Needs a reason and {second}."
+
+
 def _by_kind(s: Situation) -> str:
     outcomes = terms_of(s.case.kind).outcomes
     return f"Records what became of it ({'; '.join(outcomes)}), with what shows it."
@@ -142,7 +158,7 @@ RULES: dict[VerbName, _Rule] = {
     ),
     VerbName.ACCEPT_CONFLICT: _Rule(
         "Accept the difference",
-        _says("Records that what was done stands, although it differs. Needs a reason and a second person."),
+        _accept_sentence,
         guards.accept_conflict,
         _always,
         danger=True,

@@ -69,8 +69,9 @@ def carry_out(situation: Situation, operation: Operation, deed: Deed) -> str:
     assert deed.verb is VerbName.ACCEPT_CONFLICT
     _close(situation, deed, "difference accepted")
     settling.accept_variance(
-        job=job, operation=operation, summary=_signed(deed), actor=deed.actor, now=deed.now
-    )
+        job=job, operation=operation, summary=_signed(deed), detail=deed.details.get("difference", ""),
+        actor=deed.actor, now=deed.now,
+    )  # fmt: skip
     return f"What was done stands as the outcome of {operation.label}."
 
 

@@ -169,9 +169,17 @@ def accept_conflict(
     with working(tenant_id, case_id, person_id, VerbName.ACCEPT_CONFLICT.value):
         situation, _ = begin(case_id, version, person_id, VerbName.ACCEPT_CONFLICT)
         reason = text(reason, "Say why the difference can stand.")
-        deed = Deed(VerbName.ACCEPT_CONFLICT, reason, {}, operator(person_id), None, now)
+        details = {"difference": difference_of(situation)}
+        deed = Deed(VerbName.ACCEPT_CONFLICT, reason, details, operator(person_id), None, now)
         request = seconding.ask_for_second(situation, deed)
         return worked(case_id, situation.job, "Asked for. A second person has to agree.", request.pk)
+
+
+def difference_of(situation: Situation) -> str:
+    """What was approved and what the receiver says it did, field by field, as it is asked to be let stand."""
+    found = situation.doubt.differences if situation.doubt else ()
+    told = (f"{d.field}: {d.approved} was approved, {d.told or 'nothing'} was done" for d in found)
+    return "; ".join(told)[:2000]
 
 
 def begin(case_id: int, version: int, person_id: int, name: VerbName) -> tuple[Situation, Operation]:

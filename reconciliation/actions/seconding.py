@@ -28,6 +28,7 @@ from reconciliation.actions.working import (
 from reconciliation.kinds import VerbName
 from reconciliation.models import Case, ResolutionRequest
 from reconciliation.situation import SECONDERS, Situation, look_at
+from reconciliation.verbs import seconders
 from workflows import journal
 from workflows.models import Job
 
@@ -85,6 +86,7 @@ def second_inside(*, case_id: int, request_id: int, person_id: int, version: int
     operation = next(o for o in operations if o.pk == case.operation_id)
     situation = look_at(job=job, case=case, operation=operation)
     deed = Deed(VerbName(request.verb), request.reason, dict(request.details), asker, person, now)
+    authority.require(person_id, *seconders(deed.verb, situation))
     allow(deed.verb, situation)
     carrying_out.check(situation, operation, deed)
     _close(request, "seconded", person, now)

@@ -9,14 +9,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from access.refusals import NotPermitted
 from access.tenancy import reading
+from dispatch.models import Observation
 from dispatch.states import OperationState
+from reconciliation.actions.outcomes import accept_conflict
+from reconciliation.actions.seconding import second
 from reconciliation.kinds import KINDS, VerbName
 from reconciliation.models import Case, CaseKind
 from reconciliation.situation import look_at
 from reconciliation.verbs import RULES, needs_second, verbs_of
-from tests.dispatch.faults import FaultServer, fin
-from tests.dispatch.world import a_contract, a_keyed_contract, a_lookup_contract, as_owner
+from tests.dispatch.faults import FaultServer, answers, fin
+from tests.dispatch.world import RECEIPT, a_contract, a_keyed_contract, a_lookup_contract, as_json, as_owner
+from tests.reconciliation.pages import address, as_person, html_of
 from tests.reconciliation.world import PATIENT, Desk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -98,3 +103,30 @@ def test_every_kind_offers_only_what_answers_it_and_what_is_resolved_only_its_re
     with reading(desk.tenant_id):
         case.resolved_at = case.opened_at
         assert [v.name for v in verbs_of(look_at(job=job, case=case))] == [V.REOPEN]
+
+
+@pytest.mark.parametrize(
+    ("rules", "second_by"), [({"waives_approval": True}, "ben"), ({"quorum": 2}, "admin")]
+)
+def test_a_difference_is_shown_to_both_kept_and_above_a_limit_let_stand_by_an_admin(
+    rules: dict[str, object], second_by: str
+) -> None:
+    other = answers(200, as_json({**RECEIPT, "fields": {"limit": "1.00"}}))
+    with FaultServer(other) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown()
+    desk.world.policy(**rules)
+    shown = "approved <b>4800.00</b>, done <b>1.00</b>"
+    assert shown in html_of(as_person(desk.anna).get(address(desk, "case", case.pk)))
+    assert shown in html_of(as_person(desk.anna).get(address(desk, "case-accept", case.pk)))
+    desk.act(accept_conflict, case, reason="Agreed by telephone.")
+    case = desk.fresh(case)
+    if second_by == "admin":
+        with pytest.raises(NotPermitted, match="Only an admin"):
+            desk.answer(second, case, desk.ben)
+        assert "Only an admin" in html_of(as_person(desk.ben).get(address(desk, "case", case.pk)))
+    done = desk.answer(second, case, getattr(desk, second_by))
+    assert (done.resolution, done.job_state) == ("difference accepted", "CONFIRMED")
+    with reading(desk.tenant_id):
+        kept = Observation.objects.get(operation__job=job, kind="variance").detail
+    assert kept == "limit: 4800.00 was approved, 1.00 was done"
