@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import IntegrityError, connection
 
@@ -22,6 +24,7 @@ from reconciliation.bulk.selecting import BadFilter, Filters
 from reconciliation.counting import counts
 from reconciliation.incidents.joining import ALONE, STORM, Fault, Joined, begin, join, try_lock
 from reconciliation.incidents.pages import incident_page
+from reconciliation.incidents.sweeping import FIND
 from reconciliation.models import Case, EntryState, Incident
 from reconciliation.narrowing import Narrowing
 from reconciliation.queries import open_cases
@@ -60,8 +63,10 @@ def test_a_storm_is_one_incident_one_row_and_one_message(settings: Any) -> None:
         (incident,) = incidents(desk)
         assert [c.incident_id for c in cases] == [None] * (STORM - 1) + [incident.pk] * 3
         assert (incident.kind, incident.fault) == ("unknown outcome", cases[0].fault)
+        assert waits_for_a_sweep(desk)
         swept = sweep(desk)
         assert (swept.begun, swept.announced, swept.joined, swept.closed) == (0, 1, STORM - 1, 0)
+        assert not waits_for_a_sweep(desk)
         assert [c.pk for c in members(desk, incident)] == [c.pk for c in cases]
         again = sweep(desk)
         assert (again.announced, again.reopened, again.joined, again.closed) == (0, 0, 0, 0)
@@ -82,6 +87,13 @@ def test_a_storm_is_one_incident_one_row_and_one_message(settings: Any) -> None:
     )
     desk.act(take, desk.fresh(late))
     assert listed(desk) == [late.pk]
+
+
+def waits_for_a_sweep(desk: Desk) -> bool:
+    """Whether an engine finds something to do there; it must not where nothing is, since it asks every three seconds."""
+    with psycopg.connect(os.environ["DATABASE_URL"]) as engine:
+        engine.execute("SET ROLE counterfoil_engine")
+        return desk.tenant_id in {tenant for tenant, _ in engine.execute(FIND).fetchall()}
 
 
 def test_what_differs_in_fault_or_time_is_no_storm() -> None:
@@ -238,9 +250,12 @@ def test_a_late_case_opens_the_incident_again_within_the_hour() -> None:
         sweep(desk)
         with acting(desk.tenant_id):
             Case.objects.filter(pk__in=[c.pk for c in cases]).update(resolved_at=now(), resolution="by hand")
+        assert waits_for_a_sweep(desk)
         assert sweep(desk).closed == 1
+        assert not waits_for_a_sweep(desk)
         (late,) = doubts(desk, 1, 50)
         assert late.incident_id is None
+        assert waits_for_a_sweep(desk)
         swept = sweep(desk)
     (incident,) = incidents(desk)
     assert (swept.reopened, swept.joined, swept.announced) == (1, 1, 0)

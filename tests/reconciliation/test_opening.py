@@ -113,6 +113,7 @@ def test_the_database_keeps_an_answer_as_it_was_given(desk: Desk) -> None:
     ("event", "evidence", "kind", "words"),
     [
         ("revision.missing", {"why": "gone"}, CaseKind.REVISION_MISSING, "Revision 1 of test-orders"),
+        ("deadline.passed", {}, CaseKind.DEADLINE_PASSED, "by its deadline"),
         ("proposal.refused", {"why": "no receiver"}, CaseKind.PERMANENT_ERROR, "no receiver"),
         ("proposal.expired", {}, CaseKind.PROPOSAL_EXPIRED, "Nobody decided in time"),
         ("proposal.expired", {"approved": True}, CaseKind.PROPOSAL_EXPIRED, "not sent in time"),
