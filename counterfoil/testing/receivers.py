@@ -232,6 +232,10 @@ def _make_different(action: Action, content: dict[str, Any]) -> None:
     """Another value than was approved, in the first place where the contract has one compared."""
     if action.record_path:
         _put(content, action.record_path, "another record")
+    elif action.echo_path == ".":
+        kept = {action.receipt_path.partition(".")[0]}
+        for name in content.keys() - kept:
+            del content[name]
     elif action.echo_path:
         _put(content, action.echo_path, {})
     else:
@@ -239,6 +243,9 @@ def _make_different(action: Action, content: dict[str, Any]) -> None:
 
 
 def _put(content: dict[str, Any], path: str, value: Any) -> None:
+    if path == ".":  # the answer itself
+        content.update(value)
+        return
     *outer, last = path.split(".")
     for name in outer:
         content = content.setdefault(name, {})

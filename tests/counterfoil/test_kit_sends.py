@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from counterfoil.testing import Fate, Kit, KitFailure, Policy, Receiver, Run, Script
-from dispatch.contracts import Contract
+from dispatch.contracts import Action, Contract
+from dispatch.presets import PRESETS
 from dispatch.states import OperationState
 from tests.counterfoil.contracts import contract
 from tests.counterfoil.workflows import Kind, sheets
@@ -190,3 +191,29 @@ def test_a_contract_that_compares_nothing_cannot_be_told_to_differ() -> None:
     receiver = Receiver("ledger", bare.model_copy(update={"actions": {"put": action}}), fates=[Fate.DIFFERS])
     with pytest.raises(KitFailure, match="compares nothing"):
         proposed(receiver).approve()
+
+
+def test_a_mail_and_a_form_are_rendered_as_they_are_sent_and_come_to_what_their_contracts_say() -> None:
+    """The bytes are the connector's own; what a lost answer comes to follows from the contract, as over JSON."""
+    mapping = {
+        "from": "desk@acme.example",
+        "to": "a@b.example",
+        "subject": "{title}",
+        "text": "Travel: {body.travel}",
+    }
+    mail = Action(method="SEND", path="/", body=mapping, receipt_required=False)
+    post = Receiver(
+        "ledger", PRESETS["smtp"].contract.model_copy(update={"actions": {"put": mail}}), ["timeout but done"]
+    )
+    run = proposed(post)
+    assert run.approve().state is JobState.NEEDS_RECONCILIATION
+    (operation,) = run.operations
+    assert operation.request.target == "smtps://ledger.test/"
+    assert "Subject: Write A-1\n" in operation.body["text"]
+    assert len(post.effects) == 1
+
+    form = Action(method="POST", path="/charges", body_as="form", echo_path=".", echo_fields=("travel",))
+    for fate, state in (("ok", S.CONFIRMED), ("differs", S.CONFLICTED)):
+        shop = Receiver("ledger", contract("keyed", actions={"put": form}), [fate])
+        (operation,) = proposed(shop).approve().operations
+        assert (operation.body, operation.state) == ({"travel": "1", "office": "0"}, state)
