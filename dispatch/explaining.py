@@ -225,9 +225,10 @@ def _callbacks(callbacks: Callbacks) -> Term:
         "as Standard Webhooks says" if callbacks.scheme == "standard-webhooks" else callbacks.signature_header
     )
     by = "our key" if callbacks.key_path else "its own id"
-    says = f"{callbacks.progress.path} says how far it is: {', '.join(callbacks.progress.applied)} is done"
-    if callbacks.progress.failed:
-        says += f", {', '.join(callbacks.progress.failed)} is a no"
+    progress = callbacks.progress
+    says = f"Its {progress.path} tells how far it is: {_either(progress.applied)} is applied"
+    if progress.failed:
+        says += f", {_either(progress.failed)} is not done"
     checked = (
         "What it repeats is compared with what was approved."
         if callbacks.is_compared
@@ -239,6 +240,10 @@ def _callbacks(callbacks: Callbacks) -> Term:
         else " No time is signed, so an old one counts."
     )
     return Term("Calls back", "signed", f"Signed {how}, names {by}. {says}. {checked}{late}")
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return " or ".join(f"“{word}”" for word in words)
 
 
 def span(seconds: float) -> str:
