@@ -38,7 +38,7 @@ def why_two(job: Job, requests: Sequence[FrozenRequest], _policy: Policy, now: d
 def over_at(restored: Restored) -> datetime:
     """Until when proposals of the scope's tenant take two people, once dispatch is open. One query."""
     latest = ReceiverContract.objects.order_by("receiver", "-version").distinct("receiver")
-    windows = [_window(Contract.model_validate(kept.terms)) for kept in latest]
+    windows = [_window(Contract.of(kept.terms)) for kept in latest]
     return restored.at + max(windows, default=timedelta(0))
 
 

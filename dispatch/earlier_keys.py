@@ -71,7 +71,7 @@ def _earlier(job: Job) -> dict[tuple[str, str, str], Operation]:
 
 def _would_repeat_its_error(before: Operation) -> bool:
     """A receiver that keeps every answer with its key would only refuse the same key again."""
-    contract = Contract.model_validate(before.contract.terms)
+    contract = Contract.of(before.contract.terms)
     return bool(before.state == OperationState.REFUSED and contract.caches_errors == "all")
 
 

@@ -51,7 +51,7 @@ def look(*, tenant_id: int, operation_id: int, actor: Actor, now: datetime) -> L
     """
     with reading(tenant_id):
         operation = _load(operation_id)
-        contract = Contract.model_validate(operation.contract.terms)
+        contract = Contract.of(operation.contract.terms)
     if contract.lookup is None:
         raise NoLookup(f"{operation.receiver.title} offers no look-up.")
     # Before the question: a send that begins while it is asked must not be taken for absent.

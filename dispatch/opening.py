@@ -169,7 +169,7 @@ def _open(
     claim: Claim, job: Job, proposal: Proposal, operation: Operation, checks: list[CheckResult], *,
     permit: str, began: float, now: datetime,
 ) -> Opened:  # fmt: skip
-    contract = Contract.model_validate(operation.contract.terms)
+    contract = Contract.of(operation.contract.terms)
     again = operation.state != S.PREPARED
     try:
         move(operation, S.SUBMITTED, now, next_step="", next_step_at=None, lookups=0, ordered_by="")

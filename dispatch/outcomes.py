@@ -151,7 +151,7 @@ def is_one_effect(operation: Operation, submissions: Sequence[Submission]) -> bo
     if len(marked) <= 1 and operation.quarantined_at is None:
         return True
     by_order = any(s.permit == "order" for s in marked)
-    return Contract.model_validate(operation.contract.terms).has_window and not by_order
+    return Contract.of(operation.contract.terms).has_window and not by_order
 
 
 def _receipt(submissions: Sequence[Submission], told: Sequence[tuple[str, str]]) -> str:
@@ -164,7 +164,7 @@ def quiet_from(operation: Operation, submissions: Sequence[Submission]) -> datet
     One that began in time may take longer, until its sender closed it. Where nobody saw it end its sender may have lived
     on: frozen, or cut off from the database.
     """
-    timeouts = Contract.model_validate(operation.contract.terms).timeouts
+    timeouts = Contract.of(operation.contract.terms).timeouts
     ends = []
     for s in submissions:
         unseen = s.may_have_been_sent_at is not None and not s.sent_head
@@ -183,7 +183,7 @@ def decide(
     reading: Reading | None = None,
 ) -> recovery.Step:
     """The next automatic step for an unknown operation, by the contract it was frozen under and the one in force."""
-    contract = Contract.model_validate(operation.contract.terms)
+    contract = Contract.of(operation.contract.terms)
     last = submissions[-1] if submissions else None
     facts = recovery.Facts(
         now=now,
@@ -249,7 +249,7 @@ def _prepare_again(
 def _await_confirmation(
     operation: Operation, submissions: Sequence[Submission], marks: Mapping[str, Any], now: datetime
 ) -> None:
-    contract = Contract.model_validate(operation.contract.terms)
+    contract = Contract.of(operation.contract.terms)
     # By its own id a receiver may name it in a callback.
     marks = {**marks, "receipt_id": _receipt(submissions, ())}
     if contract.lookup is not None:
@@ -282,9 +282,9 @@ def _marks(operation: Operation, every: Sequence[Submission]) -> dict[str, Any]:
 
 def safe_until(operation: Operation, first: datetime) -> datetime | None:
     """The stricter of the contract at the first send and the one in force now."""
-    frozen = Contract.model_validate(operation.contract.terms)
+    frozen = Contract.of(operation.contract.terms)
     in_force = latest_contract(operation.receiver_id)
-    now = Contract.model_validate(in_force.terms) if in_force is not None else frozen
+    now = Contract.of(in_force.terms) if in_force is not None else frozen
     both = (frozen.resubmit_safe_until(first), now.resubmit_safe_until(first))
     return None if None in both else min(at for at in both if at is not None)
 
@@ -295,7 +295,7 @@ def _perhaps_twice(
     """A success beyond the receiver's window after an unknown send may be a second effect: never confirmed by itself."""
     if submission.permit != "order" or reading.outcome is not Outcome.APPLIED:
         return reading
-    header = Contract.model_validate(operation.contract.terms).replay_header.lower()
+    header = Contract.of(operation.contract.terms).replay_header.lower()
     replayed = bool(header) and seen is not None and header in {k.lower() for k in seen.headers}
     if replayed or reading.replayed or not any(s.outcome == Outcome.UNKNOWN for s in counting(operation)):
         return reading

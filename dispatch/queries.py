@@ -28,7 +28,7 @@ class OperationView:
 
     @property
     def contract(self) -> Contract:
-        return Contract.model_validate(self.operation.contract.terms)
+        return Contract.of(self.operation.contract.terms)
 
     @property
     def sends(self) -> list[tuple[Submission, Comparison | None]]:
@@ -123,7 +123,7 @@ def _views_of(rows: Sequence[Receiver]) -> list[ReceiverView]:
     return [
         ReceiverView(
             receiver=r,
-            contract=Contract.model_validate(latest[r.pk].terms) if r.pk in latest else None,
+            contract=Contract.of(latest[r.pk].terms) if r.pk in latest else None,
             version=latest[r.pk].version if r.pk in latest else 0,
             unsettled=counts.get(r.pk, 0),
             kept=latest.get(r.pk),

@@ -22,7 +22,7 @@ def ask(ctx: Ctx, name: str, path: str) -> Exchange:
         who = who_is(ctx.tenant_id, name) if row is not None else ""
     if row is None or contract_row is None:
         raise Permanent(f'There is no receiver "{name}" with a contract here.')
-    contract = Contract.model_validate(contract_row.terms)
+    contract = Contract.of(contract_row.terms)
     if not same_place(row.base_url, f"{row.base_url.rstrip('/')}/{path.lstrip('/')}") or "/../" in f"{path}/":
         raise Permanent(f"{path} is not below the address of {name}.")
     http = connectors().get(contract.connector)

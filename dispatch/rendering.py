@@ -29,7 +29,7 @@ def render_operation(draft: OperationDraft, key: str | None, now: datetime) -> F
         raise CannotRender(f'The receiver "{draft.receiver}" has no contract yet.')
     who = who_is(receiver.tenant_id, receiver.name)
     place = Place(receiver.name, receiver.base_url, receiver.account, row.version, who)
-    contract = Contract.model_validate(row.terms)
+    contract = Contract.of(row.terms)
     try:
         return connector(contract.connector).render(draft, contract, place, key)
     except NoSuchConnector as missing:

@@ -159,9 +159,7 @@ def _take_over(
     if submission.may_have_been_sent_at is None:
         reading = Reading(Outcome.NOT_SENT, f"{submission.worker_name} stopped before the first byte")
     else:
-        until = (
-            submission.send_deadline_at + Contract.model_validate(operation.contract.terms).timeouts.longest
-        )
+        until = submission.send_deadline_at + Contract.of(operation.contract.terms).timeouts.longest
         if _lives(submission.worker_id) and locks.database_clock() < until:
             return until
         reading = Reading(Outcome.UNKNOWN, f"{submission.worker_name} stopped after bytes may have left")

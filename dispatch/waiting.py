@@ -47,7 +47,7 @@ def _why(job: Job, o: Operation) -> str | None:
 def _timed(job: Job, o: Operation, name: str) -> str | None:
     at = f" at {clock(o.next_step_at, o.tenant_id)}" if o.next_step_at is not None else ""
     if o.next_step == NextStep.LOOK_UP:
-        contract = Contract.model_validate(o.contract.terms)
+        contract = Contract.of(o.contract.terms)
         lookup = contract.lookup
         if o.state == S.SUBMITTED and contract.confirmation == "later":
             return f"awaits the confirmation of {name}, and asks it{at}"

@@ -220,7 +220,7 @@ def _unreachable(operations: list[Operation]) -> bool:
 def _doubt(operation: Operation) -> Doubt:
     proposal = Proposal.objects.select_related("policy", "job").get(pk=operation.proposed.proposal_id)
     submissions = tuple(Submission.objects.filter(operation=operation).order_by("number"))
-    contract = Contract.model_validate(operation.contract.terms)
+    contract = Contract.of(operation.contract.terms)
     latest = ReceiverContract.objects.filter(receiver=operation.receiver_id).order_by("-version").first()
     first = operation.first_may_have_been_sent_at or _first_mark(submissions)
     return Doubt(
@@ -229,7 +229,7 @@ def _doubt(operation: Operation) -> Doubt:
         frozen=frozen_operation(proposal, operation.ordinal),
         contract=contract,
         contract_version=operation.contract.version,
-        in_force=Contract.model_validate(latest.terms) if latest is not None else contract,
+        in_force=Contract.of(latest.terms) if latest is not None else contract,
         submissions=submissions,
         observations=tuple(Observation.objects.filter(operation=operation).order_by("seen_at", "pk")),
         safe_until=safe_until(operation, first) if first is not None else None,

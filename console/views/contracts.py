@@ -71,7 +71,7 @@ def contract(request: TenantRequest, slug: str, receiver_id: int) -> HttpRespons
     versions = list(ReceiverContract.objects.filter(receiver=view.receiver).order_by("-version"))
     asked = request.GET.get("version", "")
     shown = next((v for v in versions if str(v.version) == asked), versions[0] if versions else None)
-    said = Contract.model_validate(shown.terms) if shown is not None else None
+    said = Contract.of(shown.terms) if shown is not None else None
     context = {
         "view": view,
         "shown": shown,

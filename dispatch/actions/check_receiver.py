@@ -50,7 +50,7 @@ def checkable(*, tenant_id: int, name: str, person_id: int, is_sandbox: bool) ->
         if receiver is None or row is None:
             known = ", ".join(Receiver.objects.order_by("name").values_list("name", flat=True)) or "none"
             raise NoSuchReceiver(f"There is no receiver {name} with a contract here. There are: {known}.")
-        contract = Contract.model_validate(row.terms)
+        contract = Contract.of(row.terms)
         if not (contract.sandbox or is_sandbox):
             raise NoSandbox(
                 f"A check changes something at {receiver.title}, and its contract does not say that it is a sandbox."

@@ -50,7 +50,7 @@ def _terms(tenant_id: int, receiver_id: int) -> Callbacks | None:
     """By the contract in force: whoever changes a secret or a word writes a new version."""
     with reading(tenant_id):
         kept = latest_contract(receiver_id)
-        return Contract.model_validate(kept.terms).callbacks if kept is not None else None
+        return Contract.of(kept.terms).callbacks if kept is not None else None
 
 
 def statements() -> str:

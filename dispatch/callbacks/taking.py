@@ -92,7 +92,7 @@ def take_callback(
 def take_what_came_before(job: Job, operation: Operation, now: datetime) -> None:
     """Callbacks that named the receiver's own id before we knew it: taken now. The caller holds the locks."""
     in_force = latest_contract(operation.receiver_id) if operation.receipt_id else None
-    terms = Contract.model_validate(in_force.terms).callbacks if in_force is not None else None
+    terms = Contract.of(in_force.terms).callbacks if in_force is not None else None
     if terms is None:
         return
     came = Callback.objects.filter(
