@@ -267,7 +267,7 @@ class RowError(TenantModel):
     problem = models.CharField(max_length=500)
 
     class Meta(TenantModel.Meta):
-        indexes: ClassVar = [models.Index(fields=["statement", "row_number", "id"], name="row_error_by_row")]
+        indexes: ClassVar = [models.Index(fields=["statement", "id"], name="row_error_by_age")]
 
     def __str__(self) -> str:
         return f"row {self.row_number} of statement {self.statement_id}: {self.problem}"

@@ -79,7 +79,8 @@ def _by_name(row: Row, names: list[str], terms: Terms) -> Columns:
     twice = sorted({n for n in (*terms.columns.values(), *terms.texts) if names.count(same_name(n)) > 1})
     if twice:
         raise NoHeader(
-            f"The header has “{twice[0]}” more than once: which is meant? Map without a header, by place."
+            f"The header has “{twice[0]}” more than once: which is meant? Map by place instead, without a header, and "
+            "name the header's first word among those that rows which are no lines begin with."
         )
     return Columns(
         {column: names.index(same_name(name)) for column, name in terms.columns.items()},

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import Count
-
 from access import authority
 from access.refusals import Conflict, NotFound, Unprocessable
 from access.roles import Role
@@ -14,7 +12,7 @@ from access.tenant_journal import record
 from statements.actions.mapping import check_open
 from statements.locks import lock_statement
 from statements.matching import running
-from statements.models import RepeatedRow, RowError, Statement, StatementLine, StatementState, Verdict
+from statements.models import RepeatedRow, Statement, StatementLine, StatementState, Verdict
 
 
 class NotReadYet(Conflict):
@@ -140,12 +138,9 @@ def _check_seen(statement: Statement, reading_no: int) -> None:
 
 
 def _check_clean(statement: Statement) -> None:
-    errors = RowError.objects.filter(statement=statement).aggregate(rows=Count("row_number", distinct=True))[
-        "rows"
-    ]
-    if errors:
+    if statement.errors:
         raise HasErrors(
-            f"{errors:,} row{'s are' if errors != 1 else ' is'} wrong, so nothing is applied. "
+            f"{statement.errors:,} row{'s are' if statement.errors != 1 else ' is'} wrong, so nothing is applied. "
             "Map the columns otherwise, or upload a mended file."
         )
     asked = RepeatedRow.objects.filter(statement=statement, verdict=Verdict.ASKED).count()

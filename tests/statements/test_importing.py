@@ -145,6 +145,15 @@ def test_a_file_without_a_header_is_read_by_place_and_its_first_row_counts(shelf
     assert shelf.signed(statement_id) == [-100, -200, -300]
 
 
+def test_a_name_that_the_header_has_twice_is_mapped_by_place(shelf: Shelf) -> None:
+    statement_id = shelf.read(b"Date;Amount;Amount;Reference\n2026-08-03;-1,00;99,00;A1\n")
+    assert "“Amount” more than once" in shelf.problems(statement_id)
+    places = {"booked_on": "1", "amount": "2", "reference": "4"}
+    shelf.begin(statement_id, terms(header=False, columns=places, left_out=["Date"]))
+    shelf.work(statement_id)
+    assert (shelf.signed(statement_id), shelf.errors(statement_id)) == ([-100], [])
+
+
 def test_a_header_that_is_not_there_is_said_with_what_is_missing(shelf: Shelf) -> None:
     statement_id = shelf.read(b"Datum;Amount;Reference\n2026-08-03;1,00;A\n")
     assert "“Date” is missing" in shelf.problems(statement_id)
