@@ -9,7 +9,17 @@ from typing import Any
 
 from access import authority
 from access.roles import Role
-from reconciliation.actions import noting, outcomes, owning, receipts, reopening, seconding, steps, undoing
+from reconciliation.actions import (
+    matching,
+    noting,
+    outcomes,
+    owning,
+    receipts,
+    reopening,
+    seconding,
+    steps,
+    undoing,
+)
 from reconciliation.actions.carrying_out import BY_STATEMENT
 from reconciliation.forms import (
     AcceptForm,
@@ -21,6 +31,7 @@ from reconciliation.forms import (
     EvidenceForm,
     GiveUpForm,
     GoOnForm,
+    MatchLineForm,
     NotAppliedForm,
     OutcomeForm,
     ReceiptForm,
@@ -119,6 +130,11 @@ def _receipt(asked: Asked) -> Any:
     )
 
 
+def _match_line(asked: Asked) -> Any:
+    assert isinstance(asked.form, MatchLineForm)
+    return matching.match_line(**asked.here, lines=asked.form.line_ids, **asked.only("reason"))
+
+
 def _not_applied(asked: Asked) -> Any:
     given = asked.only("evidence", "basis", "then")
     source = asked.given["source"] if given["basis"] == BY_STATEMENT else ""
@@ -144,6 +160,11 @@ ASKS: tuple[Ask, ...] = (
         "receipt", "Confirm with a receipt", ReceiptForm, "Confirm as applied", _receipt,
         verb=_V.CONFIRM_WITH_RECEIPT,
         lead="Enter what the receipt says. It is compared with what was approved; only if it agrees, the operation is confirmed.",
+    ),
+    Ask(
+        "match", "Match a statement line", MatchLineForm, "Match it", _match_line,
+        verb=_V.MATCH_LINE,
+        lead="The operation is confirmed by the line. If the amounts differ, nothing happens before a second person agrees.",
     ),
     Ask(
         "not-applied", "Confirm that it was not applied", NotAppliedForm, "Ask for a second person", _not_applied,
@@ -244,6 +265,7 @@ ANSWERS: tuple[Ask, ...] = (
 
 BUTTONS: dict[VerbName, tuple[str, str]] = {
     _V.LOOK_UP: ("Look up", "l"),
+    _V.MATCH_LINE: ("Match…", ""),
     _V.CONFIRM_WITH_RECEIPT: ("Confirm…", "c"),
     _V.CONFIRM_NOT_APPLIED: ("Not applied…", ""),
     _V.RESUBMIT: ("Resubmit…", ""),

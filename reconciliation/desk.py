@@ -22,6 +22,7 @@ METER = 1440
 _DETAILS: dict[str, tuple[str, dict[str, str]]] = {
     "basis": ("Shown by", {BY_LOOKUP: "the last look-up", BY_STATEMENT: "the receiver’s own words"}),
     "source": ("Found in", {}),
+    "line": ("Line", {}),
     "receipt_id": ("Receipt", {}),
     "record": ("Record or payee", {}),
     "amount": ("Amount", {}),

@@ -18,6 +18,9 @@ from reconciliation.actions.comparing import Receipt
 from reconciliation.actions.working import LONGEST
 from reconciliation.papers import LOOKS, Paper, PaperRefused, read_paper, too_large
 from reconciliation.queries import CasePage
+from statements.matching import candidates
+from statements.matching.comparing import money
+from web import seeing
 from workflows.forms import attempts_field
 
 _LATEST_VERSION = 2**31 - 1
@@ -281,6 +284,54 @@ class ReopenForm(CaseForm):
     source = _line("Where it comes from", "Say where it comes from.")
     taken_at = _moment("When it was taken", "Say when it was taken.")
     file = PaperField("A document that shows it")
+
+
+class MatchLineForm(CaseForm):
+    """Which unclaimed line, or which lines together, the operation is."""
+
+    free = "lines"
+    lines = forms.ChoiceField(
+        label="The line",
+        widget=forms.RadioSelect,
+        error_messages={
+            "required": "Choose a line.",
+            "invalid_choice": "This line is not offered any more. Choose again.",
+        },
+    )
+    reason = forms.CharField(
+        label="Why (needed where the amounts differ)",
+        max_length=LONGEST,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+
+    def fit(self, page: CasePage) -> None:
+        field = self.fields["lines"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = _lines_of(page.operation_id) if page.operation_id is not None else []
+        if not field.choices:
+            field.help_text = "No unclaimed line is like it. That there is none proves nothing."
+
+    @property
+    def line_ids(self) -> list[int]:
+        """The ids of what was chosen."""
+        return [int(part) for part in self.cleaned_data["lines"].split(",")]
+
+
+def _lines_of(operation_id: int) -> list[tuple[str, str]]:
+    """Each candidate with its reasons, and with what tells it from the others."""
+    offer = candidates.for_operation(operation_id)
+    found: list[tuple[str, str]] = []
+    for one in offer.suggestions:
+        booked = one.booked
+        said = " ".join(part for part in (booked.reference, booked.text, booked.counterparty) if part)
+        apart = f" ({one.apart})" if one.apart else ""
+        told = f"{money(booked.amount, booked.currency)} on {booked.booked_on:%-d %b %Y}, {said or 'without a text'}: {one.because}{apart}"
+        found.append((str(booked.line_id), seeing.shown(told)))
+    for several in offer.together:
+        sums = " + ".join(money(line.amount, line.currency) for line in several.lines)
+        found.append((",".join(str(line.line_id) for line in several.lines), f"{sums}: {several.because}"))
+    return found
 
 
 class AssignForm(CaseForm):

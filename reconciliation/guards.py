@@ -26,6 +26,18 @@ def look_up(s: Situation) -> str:
     return ""
 
 
+def match_line(s: Situation) -> str:
+    """Something that was sent and is not settled, an amount to compare, and a statement to look into."""
+    doubt = s.doubt
+    if doubt is None or doubt.operation.state not in (S.UNKNOWN, S.SUBMITTED):
+        return _not_unknown(doubt)
+    if doubt.operation.amount_minor is None:
+        return "No amount was approved, so no line of a statement can be compared with it."
+    if doubt.in_flight:
+        return "A submission is open right now."
+    return "" if s.has_statement else f"No statement of {doubt.operation.receiver.title} is applied."
+
+
 def confirm_with_receipt(s: Situation) -> str:
     """Something unknown, and a document to compare with."""
     doubt = s.doubt

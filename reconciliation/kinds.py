@@ -18,6 +18,7 @@ class VerbName(StrEnum):
     """What a person can do that answers a case's question, or asks it again. Stored in requests."""
 
     LOOK_UP = "look up"
+    MATCH_LINE = "match statement line"
     CONFIRM_WITH_RECEIPT = "confirm with receipt"
     CONFIRM_NOT_APPLIED = "confirm not applied"
     RESUBMIT = "resubmit same key"
@@ -63,7 +64,7 @@ class Terms:
 
 
 _V = VerbName
-_DOUBT = (_V.LOOK_UP, _V.CONFIRM_WITH_RECEIPT, _V.CONFIRM_NOT_APPLIED, _V.RESUBMIT)
+_DOUBT = (_V.LOOK_UP, _V.MATCH_LINE, _V.CONFIRM_WITH_RECEIPT, _V.CONFIRM_NOT_APPLIED, _V.RESUBMIT)
 _STUCK = (_V.RETRY, _V.CORRECT, _V.SKIP, _V.GIVE_UP, _V.CANCEL)
 _CANNOT_SUCCEED = (_V.RETRY, _V.CORRECT, _V.SKIP, _V.REPROPOSE, _V.RUN_AGAIN, _V.GIVE_UP, _V.CANCEL)
 _ASK_AGAIN = (_V.REPROPOSE, _V.RUN_AGAIN, _V.GIVE_UP)

@@ -144,6 +144,12 @@ RULES: dict[VerbName, _Rule] = {
     VerbName.LOOK_UP: _Rule(
         "Look up at receiver", lambda s: f"Asks {_receiver(s)}. Reads only.", guards.look_up, _never
     ),
+    VerbName.MATCH_LINE: _Rule(
+        "Match a statement line",
+        _says("Records that a line of a statement is this operation. Where the amounts differ a second person agrees."),
+        guards.match_line,
+        _never,
+    ),
     VerbName.CONFIRM_WITH_RECEIPT: _Rule(
         "Confirm with receipt",
         _says("Records that it was applied. What the receipt says is compared with what was approved."),

@@ -21,6 +21,8 @@ from reconciliation.kinds import VerbName
 from reconciliation.situation import Doubt, Situation
 from reconciliation.verbs import needs_second
 from reconciliation.words import clock
+from statements.matching import making
+from statements.matching.making import Pair, Word
 from workflows import journal, references
 from workflows.models import Job
 
@@ -54,6 +56,9 @@ def carry_out(situation: Situation, operation: Operation, deed: Deed) -> str:
     if deed.verb is VerbName.CONFIRM_WITH_RECEIPT:
         _close(situation, deed, "applied, by receipt")
         return _settle_by_receipt(job, operation, deed)
+    if deed.verb is VerbName.MATCH_LINE:
+        _close(situation, deed, "applied, by statement line")
+        return _match_line(job, operation, deed)
     if deed.verb is VerbName.CONFIRM_NOT_APPLIED:
         _close(situation, deed, "not applied" if deed.details["then"] == STOP else "not applied, sent again")
         return _settle_not_applied(job, operation, situation, deed)
@@ -94,6 +99,12 @@ def _settle_by_receipt(job: Job, operation: Operation, deed: Deed) -> str:
         actor=deed.actor, now=deed.now, detail=receipt.as_text(),
     )  # fmt: skip
     return f"{operation.label} is confirmed by {receipt.title[:1].lower()}{receipt.title[1:]}."
+
+
+def _match_line(job: Job, operation: Operation, deed: Deed) -> str:
+    pairs = [Pair(int(line), job, operation) for line in deed.details["lines"].split(",")]
+    making.make(pairs, Word(deed.actor, deed.reason, deed.now, deed.second))
+    return f"{operation.label} is confirmed by {deed.details['line']}."
 
 
 def _reopen(job: Job, operation: Operation, situation: Situation, deed: Deed) -> str:

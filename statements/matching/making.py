@@ -1,7 +1,7 @@
 """Making and unmaking matches by a person's word, inside the action of whoever may.
 
 The caller holds the locks of the jobs and the operations. A line needs none: who comes second waits in the unique index,
-and is told by `overtaken` who was first.
+and is told who was first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from psycopg.errors import UniqueViolation
 
 from access.refusals import Conflict, Unprocessable
@@ -79,13 +79,34 @@ def make(pairs: Sequence[Pair], word: Word) -> list[Effect]:
             f"{looked[0].off}: a second person has to agree. Ask for them on the case of {looked[0].expected.label}."
         )
     rows = _rows(pairs, looked, word, near=near)
-    Match.objects.bulk_create(rows)
+    try:
+        with transaction.atomic():
+            Match.objects.bulk_create(rows)
+    except IntegrityError as failed:
+        if not _overtaken(failed):
+            raise
+        _refuse_claimed(pairs)
+        raise
     return [_take(pair, row, word) for pair, row in zip(pairs, rows, strict=True)]
 
 
-def overtaken(failed: IntegrityError) -> bool:
-    """Whether somebody else has claimed the line or the operation in the meantime."""
-    return isinstance(failed.__cause__, UniqueViolation) and "one_match_a" in str(failed)
+def apart(pairs: Sequence[Pair]) -> str:
+    """By how much the amounts of one line and one operation differ inside the tolerance, in words, or "".
+
+    Raises as `make` does for what cannot be matched.
+    """
+    looked = [_look(pair) for pair in pairs]
+    _refuse_claimed(pairs)
+    near = any(check(one.booked, one.expected, one.settings, alone=len(pairs) == 1) for one in looked)
+    if len(pairs) > 1:
+        _check_sum(looked)
+    return looked[0].off if near else ""
+
+
+def named(pairs: Sequence[Pair]) -> str:
+    """The lines as people name them: "row 5 of STMT-3"."""
+    lines = StatementLine.objects.select_related("statement").filter(pk__in=[p.line_id for p in pairs])
+    return ", ".join(f"row {n.row_number} of {n.statement.label}" for n in lines.order_by("pk"))
 
 
 def unmake(match: Match, pairs: Sequence[tuple[Job, Operation]], word: Word) -> bool:
@@ -165,6 +186,11 @@ class _Looked:
     def off(self) -> str:
         apart = abs(self.booked.amount - (self.expected.amount or 0))
         return f"The amounts are {money(apart, self.booked.currency)} apart"
+
+
+def _overtaken(failed: IntegrityError) -> bool:
+    """Whether somebody else has claimed the line or the operation in the meantime."""
+    return isinstance(failed.__cause__, UniqueViolation) and "one_match_a" in str(failed)
 
 
 def _look(pair: Pair) -> _Looked:

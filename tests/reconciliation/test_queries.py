@@ -247,6 +247,7 @@ def test_the_screen_says_what_is_known_what_is_not_and_what_may_be_done() -> Non
     assert (page.amount, page.currency) == (Decimal("4800.00"), "EUR")
     assert [(v.name, v.danger, v.needs_second) for v in page.verbs] == [
         (VerbName.LOOK_UP, False, False),
+        (VerbName.MATCH_LINE, False, False),
         (VerbName.CONFIRM_WITH_RECEIPT, False, False),
         (VerbName.CONFIRM_NOT_APPLIED, True, True),
         (VerbName.RESUBMIT, True, False),

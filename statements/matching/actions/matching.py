@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import IntegrityError
 from django.db.models import Max
 
 from access import authority
 from access.refusals import Conflict, NotFound, Unprocessable
 from access.roles import Role
-from access.tenancy import acting, reading
+from access.tenancy import acting
 from access.tenant_journal import record
 from dispatch.booked import Effect
 from dispatch.locks import NoSuchOperation, lock_operation, lock_receiver
 from dispatch.models import Operation
 from statements.matching import making, running
-from statements.matching.making import LineClaimed, Pair, Word
+from statements.matching.making import Pair, Word
 from statements.matching.models import Match, MatchingSettings
 from statements.matching.settings import Settings
 from workflows.locks import lock_job
@@ -69,18 +68,12 @@ def match_lines(
     lines, operations = sorted(set(line_ids)), sorted(set(operation_ids))
     if not lines or not operations or min(len(lines), len(operations)) != 1:
         raise making.DoNotBelongTogether("Choose one line and one operation, or several of one of them.")
-    try:
-        with acting(tenant_id):
-            actor = authority.require(person_id, *WHO)
-            locked = _lock(operations)
-            pairs = [Pair(line, *locked[operation]) for line in lines for operation in operations]
-            effects = making.make(pairs, Word(actor, reason.strip()[:LONGEST_REASON], now))
-            return Made(tuple(effects), _sentence(pairs, effects))
-    except IntegrityError as failed:
-        if not making.overtaken(failed):
-            raise
-        with reading(tenant_id):
-            raise LineClaimed(_who_was_first(lines, operations)) from failed
+    with acting(tenant_id):
+        actor = authority.require(person_id, *WHO)
+        locked = _lock(operations)
+        pairs = [Pair(line, *locked[operation]) for line in lines for operation in operations]
+        effects = making.make(pairs, Word(actor, reason.strip()[:LONGEST_REASON], now))
+        return Made(tuple(effects), _sentence(pairs, effects))
 
 
 def unmatch(*, tenant_id: int, match_id: int, person_id: int, reason: str, now: datetime) -> str:
@@ -157,14 +150,6 @@ def _match(match_id: int) -> Match:
     if found is None:
         raise NoSuchMatch(f"There is no match {match_id} here.")
     return found
-
-
-def _who_was_first(lines: Sequence[int], operations: Sequence[int]) -> str:
-    standing = Match.objects.filter(unmade_at__isnull=True).select_related(
-        "line__statement", "operation", "made_by"
-    )
-    first = standing.filter(line__in=lines).first() or standing.filter(operation__in=operations).first()
-    return making.claimed(first) if first is not None else "Somebody else was first. Nothing was done now."
 
 
 _WORDS = {

@@ -1,0 +1,47 @@
+"""Answering what became of an operation with a line of a statement, or with several that add up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from reconciliation.actions import carrying_out, seconding
+from reconciliation.actions.carrying_out import Deed
+from reconciliation.actions.outcomes import begin
+from reconciliation.actions.working import Worked, operator, text, worked, working
+from reconciliation.kinds import VerbName
+from statements.matching import making
+from statements.matching.making import Pair
+
+
+def match_line(
+    *,
+    tenant_id: int,
+    case_id: int,
+    person_id: int,
+    version: int,
+    lines: Sequence[int],
+    now: datetime,
+    reason: str = "",
+) -> Worked:
+    """Match an operation in doubt with unclaimed lines, and confirm it by them; inside a tolerance, ask a second person to.
+
+    Locks job → operations → case; who is second at a line waits in its index. Raises NoSuchCase, NotPermitted,
+    StaleCase, NotAllowedNow, LineClaimed, DoNotBelongTogether, NoSuchLine, EvidenceMissing (a reason for a
+    difference), SameVerbAsked, and dispatch's StillSending.
+    """
+    with working(tenant_id, case_id, person_id, VerbName.MATCH_LINE.value):
+        situation, operation = begin(case_id, version, person_id, VerbName.MATCH_LINE)
+        actor = operator(person_id)
+        pairs = [Pair(line, situation.job, operation) for line in sorted(set(lines))]
+        apart = making.apart(pairs)
+        if apart:
+            reason = text(reason, f"{apart}: say why, for the second person who has to agree.")
+        details = {"lines": ",".join(str(p.line_id) for p in pairs), "line": making.named(pairs)}
+        deed = Deed(VerbName.MATCH_LINE, reason.strip(), details, actor, None, now)
+        if apart:
+            request = seconding.ask_for_second(situation, deed)
+            return worked(
+                case_id, situation.job, f"Asked for. {apart}, so a second person has to agree.", request.pk
+            )
+        return worked(case_id, situation.job, carrying_out.carry_out(situation, operation, deed))

@@ -1,0 +1,110 @@
+"""Answering a case with a line of a statement: alone where it is exact, with a second person where it is not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from access.tenancy import reading
+from reconciliation.actions.matching import match_line
+from reconciliation.actions.seconding import second
+from reconciliation.actions.working import EvidenceMissing, NotAllowedNow, StaleCase
+from reconciliation.kinds import VerbName
+from statements.matching.actions.matching import set_matching
+from statements.matching.making import DoNotBelongTogether, LineClaimed
+from statements.matching.models import Match
+from statements.matching.settings import Settings
+from tests.dispatch.faults import FaultServer, fin
+from tests.dispatch.world import a_contract
+from tests.reconciliation.pages import HOSTILE, address, as_person, post
+from tests.reconciliation.world import PATIENT, Desk
+from tests.statements.matching.ledger import Ledger
+from tests.support import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PAID = {"amount": "250.00", "currency": "EUR"}
+
+
+def test_a_line_is_chosen_on_the_cases_page_and_confirms_the_operation() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", **PAID)
+    assert desk.verb(case, VerbName.MATCH_LINE).why_not == "No statement of ERP is applied."
+    ledger, today = Ledger.at(desk), timezone.now().date()
+    _, (line, other) = ledger.statement(
+        [{"booked_on": today, "text": HOSTILE}, {"booked_on": today, "amount": 7}]
+    )
+    assert desk.verb(case, VerbName.MATCH_LINE).allowed
+    shown = as_person(desk.anna).get(address(desk, "case-match", case.pk)).content.decode()
+    assert "amount equal" in shown
+    assert "<img" not in shown
+    assert re.findall(r'name="lines" value="([^"]+)"', shown) == [str(line)]
+    refused = post(desk, desk.anna, "case-match", case, lines=str(other))
+    assert (refused.status_code, b"not offered any more" in refused.content) == (422, True)
+    assert post(desk, desk.anna, "case-match", case, lines=str(line)).status_code == 302
+    closed = desk.fresh(case)
+    assert (closed.resolution, closed.resolved_by) == ("applied, by statement line", desk.anna)
+    assert (desk.sending.operation(job).state, desk.sending.job_state(job)) == ("CONFIRMED", "CONFIRMED")
+    with pytest.raises(StaleCase):
+        desk.act(match_line, case, lines=[line])
+
+
+def test_amounts_that_differ_inside_the_band_need_a_second_person() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", **PAID)
+    ledger = Ledger.at(desk)
+    _, (near, far) = ledger.statement([{"amount": 25002}, {"amount": 25003}])
+    with pytest.raises(DoNotBelongTogether):
+        desk.act(match_line, case, lines=[near], reason="bank fee")
+    set_matching(
+        tenant_id=desk.tenant_id, receiver_id=ledger.receiver_id, settings=Settings(tolerance=2),
+        person_id=desk.admin.pk, now=timezone.now(),
+    )  # fmt: skip
+    with pytest.raises(DoNotBelongTogether):
+        desk.act(match_line, case, lines=[far], reason="bank fee")
+    with pytest.raises(EvidenceMissing, match=r"EUR 0\.02 apart: say why"):
+        desk.act(match_line, case, lines=[near])
+    asked = desk.act(match_line, case, lines=[near], reason="bank fee")
+    assert asked.request_id is not None
+    assert (desk.sending.operation(job).state, ledger.matches()) == ("UNKNOWN", [])
+    desk.answer(second, desk.fresh(case), desk.ben)
+    with reading(desk.tenant_id):
+        match = Match.objects.get()
+    assert (match.within_tolerance, match.made_by, match.second, match.allocated) == (
+        True,
+        desk.anna,
+        desk.ben,
+        25000,
+    )
+    assert desk.sending.operation(job).state == "CONFIRMED"
+
+
+def test_of_two_cases_that_want_one_line_one_gets_it() -> None:
+    """Anna and Ben each answer a case of their own with the same line, in the same instant."""
+    with FaultServer(*[fin] * 6) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        rounds = [(desk.unknown(f"A-{n}", **PAID), desk.unknown(f"B-{n}", **PAID)) for n in range(3)]
+    ledger = Ledger.at(desk)
+    for (job, case), (other_job, other) in rounds:
+        _, (line,) = ledger.statement([{}])
+        answers = at_once(
+            lambda case=case, line=line: desk.act(match_line, case, lines=[line]),
+            lambda case=other, line=line: desk.act(match_line, case, desk.ben, lines=[line]),
+        )
+        (loser,) = [a for a in answers if isinstance(a, LineClaimed)]
+        assert re.match(r"(anna|ben)\.\S+ has matched row 2 of STMT-\d+ with CF-", str(loser))
+        states = [desk.sending.operation(one).state for one in (job, other_job)]
+        assert sorted(states) == ["CONFIRMED", "UNKNOWN"]
+        assert [desk.fresh(c).resolved_at is None for c in (case, other)].count(True) == 1
+
+
+def test_without_an_amount_there_is_nothing_to_compare() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        _, case = desk.unknown("INV-1")
+    _, (line,) = Ledger.at(desk).statement([{}])
+    with pytest.raises(NotAllowedNow, match="No amount was approved"):
+        desk.act(match_line, case, lines=[line])
