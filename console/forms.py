@@ -158,7 +158,9 @@ def _class_of(base: type[F], schema: dict[str, Any]) -> type[F]:
                 required=False,
                 help_text="UTF-8 text; it takes the place of what is written.",
             )
-    return type(base.__name__, (base,), {**fields, "entries": entries})
+    made: type[F] = type(base.__name__, (base,), fields)
+    made.entries = entries  # afterwards, since a field may have this name too
+    return made
 
 
 def new_key() -> str:

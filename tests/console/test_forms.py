@@ -83,3 +83,21 @@ def test_labels_are_in_sentence_case_and_a_fresh_form_has_a_key_of_its_own() -> 
     assert one["credit_limit"].label == "Credit limit"
     assert one["submission_key"].value() != two["submission_key"].value()
     assert one.is_multipart()
+
+
+class Ledger(BaseModel):
+    entries: int
+    groups: str
+    fields: str
+
+
+def test_a_field_may_have_any_name_that_forms_have_for_their_own() -> None:
+    ledger = Workflow("ledger", revision="1", input=Ledger)
+    request: HttpRequest = RequestFactory().post("/", {"entries": "3", "groups": "a", "fields": "b"})
+    form = form_of(ledger, request)
+    assert [bound.name for _, all_bound in form.groups for bound in all_bound] == [
+        "entries",
+        "groups",
+        "fields",
+    ]
+    assert form.is_valid(), form.errors
