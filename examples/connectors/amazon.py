@@ -67,10 +67,13 @@ class DynamoDB(Amazon):
     service = "dynamodb"
 
     def read(self, seen: Exchange, sending: Sending, now: datetime) -> Reading:
-        reading = super().read(seen, sending, now)
-        if reading.replayed and _content(seen).get("Item") != _sent_item(sending):
+        there = _content(seen).get("Item") if seen.status == 400 else None
+        if there is None:
+            return super().read(seen, sending, now)
+        if there != _sent_item(sending):
             return Reading(Outcome.KEY_MISMATCH, "another item is there under this key", blocked=True)
-        return reading
+        words = "an earlier send of this key has written the item"
+        return Reading(Outcome.APPLIED, words, receipt_id=sending.operation_key, replayed=True)
 
     def look_up(self, sending: Sending) -> Sight:
         """GetItem with a consistent read: it sees what was written before it was asked."""
