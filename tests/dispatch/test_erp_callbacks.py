@@ -55,14 +55,14 @@ def answers_to(control: ErpControl, before: int, count: int) -> list[int | None]
     [
         ("once", [200], "CONFIRMED", 1, 1),
         pytest.param("twice", [200, 200], "CONFIRMED", 1, 1, marks=pytest.mark.long),
-        ("out_of_order", [200, 200], "CONFIRMED", 1, 2),
+        pytest.param("out_of_order", [200, 200], "CONFIRMED", 1, 2, marks=pytest.mark.long),
         ("early", [200], "CONFIRMED", 1, 1),
         ("wrong_signature", [401], "SUBMITTED", 1, 0),
         pytest.param("old", [401], "SUBMITTED", 1, 0, marks=pytest.mark.long),
         pytest.param("never", [], "SUBMITTED", 1, 0, marks=pytest.mark.long),
         ("rejected", [200], "FAILED", 0, 1),
         pytest.param("rejected_after", [200, 200], "CONFIRMED", 1, 2, marks=pytest.mark.long),
-        ("differs", [200], "NEEDS_RECONCILIATION", 1, 1),
+        pytest.param("differs", [200], "NEEDS_RECONCILIATION", 1, 1, marks=pytest.mark.long),
         pytest.param("unknown_key", [404], "SUBMITTED", 1, 1, marks=pytest.mark.long),
     ],
 )

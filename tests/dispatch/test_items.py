@@ -44,11 +44,21 @@ def results(*words: Any, **more: Any) -> bytes:
         (207, results("rejected", "rejected"), "FAILED", "REFUSED"),
         (207, results("done", "rejected"), "NEEDS_RECONCILIATION", "CONFLICTED"),
         (207, results("done"), "NEEDS_RECONCILIATION", "UNKNOWN"),
-        (207, results("done", "done", "done"), "NEEDS_RECONCILIATION", "UNKNOWN"),
+        pytest.param(
+            207, results("done", "done", "done"), "NEEDS_RECONCILIATION", "UNKNOWN", marks=pytest.mark.long
+        ),
         (207, results("done", "in the clouds"), "NEEDS_RECONCILIATION", "UNKNOWN"),
-        (207, as_json({"id": "B-1", "results": "done"}), "NEEDS_RECONCILIATION", "UNKNOWN"),
-        (207, b"<html>", "NEEDS_RECONCILIATION", "UNKNOWN"),
-        (200, as_json({"id": "B-1", "userErrors": []}), "CONFIRMED", "CONFIRMED"),
+        pytest.param(
+            207,
+            as_json({"id": "B-1", "results": "done"}),
+            "NEEDS_RECONCILIATION",
+            "UNKNOWN",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(207, b"<html>", "NEEDS_RECONCILIATION", "UNKNOWN", marks=pytest.mark.long),
+        pytest.param(
+            200, as_json({"id": "B-1", "userErrors": []}), "CONFIRMED", "CONFIRMED", marks=pytest.mark.long
+        ),
         (200, as_json({"userErrors": [{"field": "sku", "message": "unknown"}]}), "FAILED", "REFUSED"),
         (200, as_json({"id": "B-1", "userErrors": ["half"]}), "NEEDS_RECONCILIATION", "CONFLICTED"),
     ],
