@@ -85,7 +85,7 @@ class Assessment(BaseModel):
 
 vendor_onboarding = Workflow(
     "vendor-onboarding",
-    revision="1",
+    revision="2",
     input=VendorChange,
     title="Vendor onboarding",
     describe=lambda change: f"Update vendor record {change.vendor_id}",
