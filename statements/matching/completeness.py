@@ -96,10 +96,34 @@ def of_statement(statement_id: int) -> Completeness:
         ]
     units = partial(as_amount, currency=found.currency)
     parts = [
-        Sum("lines that no operation claims", unclaimed, units(unclaimed_sum)),
-        Sum("confirmed operations without a line", without, units(-without_sum)),
-        Sum("lines of operations that were sent on other days", outside_count, units(outside)),
-        Sum("operations whose line is in another statement", elsewhere, units(-elsewhere_sum)),
+        Sum(
+            _some(unclaimed, "line that no operation claims", "lines that no operation claims"),
+            unclaimed,
+            units(unclaimed_sum),
+        ),
+        Sum(
+            _some(without, "confirmed operation without a line", "confirmed operations without a line"),
+            without,
+            units(-without_sum),
+        ),
+        Sum(
+            _some(
+                outside_count,
+                "line of an operation that was sent on another day",
+                "lines of operations that were sent on other days",
+            ),
+            outside_count,
+            units(outside),
+        ),
+        Sum(
+            _some(
+                elsewhere,
+                "operation whose line is in another statement",
+                "operations whose line is in another statement",
+            ),
+            elsewhere,
+            units(-elsewhere_sum),
+        ),
         Sum(
             "differences that two people have accepted",
             0,
@@ -117,6 +141,10 @@ def of_statement(statement_id: int) -> Completeness:
         [v for v in free if v.line.direction == settings.direction],
         _balances(found),
     )
+
+
+def _some(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many
 
 
 def _balances(found: Statement) -> tuple[Decimal, Decimal, Decimal] | None:
