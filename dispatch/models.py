@@ -5,6 +5,7 @@ An operation is settled only by evidence: a receipt, an observation, or a person
 
 from __future__ import annotations
 
+import uuid
 from typing import ClassVar
 
 from django.contrib.postgres.functions import RandomUUID
@@ -27,7 +28,7 @@ class Receiver(TenantModel):
         insert=True, update=("title", "base_url", "paused_at", "paused_by", "pause_reason")
     )
 
-    public_id = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
+    public_id = models.UUIDField(default=uuid.uuid4, db_default=RandomUUID(), unique=True, editable=False)
     name = models.CharField(max_length=100)
     title = models.CharField(max_length=200)
     base_url = models.URLField(max_length=500)

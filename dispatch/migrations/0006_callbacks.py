@@ -1,5 +1,7 @@
 
 import access.tenancy
+import uuid
+
 import django.contrib.postgres.functions
 import django.db.models.deletion
 from django.db import migrations, models
@@ -37,7 +39,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='receiver',
             name='public_id',
-            field=models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), editable=False, unique=True),
+            field=models.UUIDField(default=uuid.uuid4, db_default=django.contrib.postgres.functions.RandomUUID(), editable=False, unique=True),
         ),
         migrations.AddIndex(
             model_name='operation',

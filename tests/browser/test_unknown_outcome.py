@@ -13,7 +13,7 @@ from tests.browser.pages import ADMIN, MANAGER, OPERATOR, SUBMITTER, Change, her
 from tests.support import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
-VENDOR = "V-30502"
+VENDOR = "V-30288"
 
 
 def test_lost_answer_stays_unknown_until_a_receipt_settles_it(desks: Desks, served: Served) -> None:
