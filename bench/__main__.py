@@ -76,6 +76,7 @@ def main() -> int:
         )
         note(f"whole jobs, approval waived, {JOBS}: jobs/s, one worker process", whole.jobs(JOBS))
         note(f"whole jobs, approval waived, {JOBS}: jobs/s, two worker processes", whole.jobs(JOBS, 2))
+        note(f"sends alone, {JOBS}: operations/s, one worker process with 16 slots", whole.sends(JOBS))
     resumed = ours.recoveries(KILLS)
     started = ours.first_steps(20)
     few, many = lanes.claim_milliseconds(1000), lanes.claim_milliseconds(READY)
