@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from access.statements import Values
 from approvals import rendering
 from approvals.models import Policy
 from approvals.rendering import FrozenRequest
@@ -60,6 +61,8 @@ def why_two(job: Job, requests: Sequence[FrozenRequest], policy: Policy, _now: d
 
 def _earlier(job: Job) -> dict[tuple[str, str, str], Operation]:
     """The last operation on each record that may have been sent, of the job's earlier proposals."""
+    if not _SENT.exist(job.pk):
+        return {}
     rows = Operation.objects.filter(
         job=job, first_may_have_been_sent_at__isnull=False, state__in=WITHOUT_EFFECT
     )
@@ -82,3 +85,11 @@ def _is_what_was_sent(before: Operation, request: FrozenRequest) -> bool:
         and (request.method, request.target) == (was.method, was.target)
         and request.body == bytes(was.body)
     )
+
+
+_SENT = Values(
+    lambda job: Operation.objects.filter(job=job, first_may_have_been_sent_at__isnull=False).values_list(
+        "pk"
+    )[:1]
+)
+"""Asked of every proposal, and of nearly all of them there is none."""
