@@ -53,6 +53,7 @@ def _snapshot(there: Installation, held: bool) -> Iterator[None]:
         yield
         return
     with psycopg.connect(there.url) as holding:
+        holding.execute("SET idle_in_transaction_session_timeout = 0")
         holding.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         holding.execute("SELECT count(*) FROM workflows_workitem")
         yield
