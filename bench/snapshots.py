@@ -52,8 +52,7 @@ def _snapshot(there: Installation, held: bool) -> Iterator[None]:
     if not held:
         yield
         return
-    with psycopg.connect(there.url) as holding:
-        holding.execute("SET idle_in_transaction_session_timeout = 0")
+    with psycopg.connect(there.url, options="-c idle_in_transaction_session_timeout=0") as holding:
         holding.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         holding.execute("SELECT count(*) FROM workflows_workitem")
         yield
