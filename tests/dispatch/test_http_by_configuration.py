@@ -221,7 +221,7 @@ def test_what_signs_a_request_covers_its_bytes_and_is_neither_frozen_nor_kept() 
     with FaultServer(answers(200)) as server:
         frozen = rendered(contract, server.url)
         seen, _ = sent(contract, frozen, server.url)
-        head, _, body = server.received[0].partition(b"\r\n\r\n")
+    head, _, body = server.received[0].partition(b"\r\n\r\n")  # once the server has ended, it is there
     assert "X-Signature" not in frozen.headers
     line = next(line for line in head.split(b"\r\n") if line.startswith(b"X-Signature: "))
     stamp, _, given = line.decode().removeprefix("X-Signature: t=").partition(",v1=")

@@ -69,8 +69,8 @@ def test_what_a_statement_is_missing_and_how_far_the_ladder_goes_is_shown_and_se
     reader, admin = Reader(ledger, ledger.operator), Reader(ledger, ledger.admin)
     status, shown = reader.get("statement-complete", statement)
     assert status == 200
-    assert "confirmed operations without a line" in shown
-    assert "lines that no operation claims" in shown
+    assert "confirmed operation without a line" in shown
+    assert "line that no operation claims" in shown
     status, shown = reader.get("matching", ledger.receiver_id)
     assert (status, "these are the defaults" in shown, "STMT-" in shown) == (200, True, True)
     given = {
