@@ -115,7 +115,8 @@ def test_every_value_goes_where_the_contract_says_and_that_is_what_is_frozen_and
     with FaultServer(answers(200)) as server:
         frozen = rendered(contract, server.url)
         sent(contract, frozen, server.url)
-        (received,), url = server.received, server.url
+        url = server.url
+    (received,) = server.received
     assert frozen.target == f"{url}/v1/accounts/acct%207/charges?expand=fee"
     assert frozen.headers == {
         "Content-Type": "application/x-www-form-urlencoded", "Idempotency-Key": "k" * 16,
