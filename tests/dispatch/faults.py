@@ -21,10 +21,18 @@ class FaultServer:
     def __init__(self, *behaviours: Behaviour, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self._behaviours = list(behaviours)
         self._tls = tls
-        self.received: list[bytes] = []
+        self._received: list[bytes] = []
+        self._idle = threading.Event()
+        self._idle.set()
         self._listener = socket.create_server(("127.0.0.1", port))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._open: list[socket.socket] = []
+
+    @property
+    def received(self) -> list[bytes]:
+        """So far. Who has just been answered may look before the answering thread has noted what it read."""
+        self._idle.wait(1.0)
+        return self._received
 
     @property
     def url(self) -> str:
@@ -54,15 +62,18 @@ class FaultServer:
             self._open.append(connection)
             connection.settimeout(5)
             behaviour = self._behaviours.pop(0) if self._behaviours else fin
-            index = len(self.received)
-            self.received.append(b"")
+            self._idle.clear()
+            index = len(self._received)
+            self._received.append(b"")
             try:
                 if self._tls is not None:
                     connection = self._tls.wrap_socket(connection, server_side=True)
                     self._open.append(connection)
-                self.received[index] = behaviour(connection)
+                self._received[index] = behaviour(connection)
             except OSError:
                 pass
+            finally:
+                self._idle.set()
 
 
 def read_all(connection: socket.socket) -> bytes:
