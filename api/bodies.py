@@ -33,7 +33,7 @@ class Listing:
 def read_decision(body: bytes) -> Posted:
     """A decision. Raises BadRequest for what is no JSON object, WrongBody for what is in it."""
     whole = _object(body)
-    known: dict[str, type] = {"verdict": str, "digest": str, "reason": str, "fields": list}
+    known: dict[str, type] = {"verdict": str, "digest": str, "reason": str, "fields": list, "knows_of": int}
     problems = _problems(whole, known, needed=("verdict", "digest"))
     fields, digest = whole.get("fields", []), whole.get("digest")
     if type(fields) is list:
@@ -41,11 +41,16 @@ def read_decision(body: bytes) -> Posted:
             problems.append(Problem("fields", f"are names of up to {LONGEST_FIELD} characters"))
         if len(fields) > MOST_FIELDS:
             problems.append(Problem("fields", f"are {MOST_FIELDS} at most"))
+    known_twin = whole.get("knows_of", 0)
+    if type(known_twin) is int and not 0 <= known_twin < 2**63:
+        problems.append(Problem("knows_of", "is the number of a proposal"))
     if type(digest) is str and len(digest) > LONGEST_DIGEST:
         problems.append(Problem("digest", "is the 64 characters that the proposal shows"))
     if problems:
         raise WrongBody(problems)
-    return Posted(whole["verdict"], whole["digest"], whole.get("reason", ""), tuple(fields))
+    return Posted(
+        whole["verdict"], whole["digest"], whole.get("reason", ""), tuple(fields), whole.get("knows_of", 0)
+    )
 
 
 def read_password(body: bytes) -> str:

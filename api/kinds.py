@@ -46,6 +46,11 @@ KINDS: dict[type[Refused], Kind] = {
         "This is not the digest of the proposal",
         "Read the proposal again, and decide on the digest that it has.",
     ),
+    asked.SameAgain: Kind(
+        "same-again",
+        "Another proposal asks for the same",
+        "Look at the proposals under `same`. To have it done again, send the newest one's number as `knows_of`.",
+    ),
     asked.AlreadyDecided: Kind(
         "already-decided", "You decided this already", "Your earlier verdict stands; it was another one."
     ),

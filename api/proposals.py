@@ -75,6 +75,7 @@ def decisions(request: HttpRequest, slug: str, proposal_id: int) -> HttpResponse
         digest=asked.digest,
         reason=asked.reason,
         fields=asked.fields,
+        knows_of=asked.knows_of,
         now=timezone.now(),
         session=reentry.session_digest(request.session.session_key),
         door="API",
@@ -160,6 +161,15 @@ def _proposal(slug: str, shown: Slip, document: str) -> dict[str, Any]:
         "approvals": shown.approvals,
         "quorum": shown.quorum,
         "two_because": shown.two_because,
+        "same": [
+            {
+                "id": t.proposal_id,
+                "label": t.proposal_label,
+                "url": reverse("api:proposal", args=[slug, t.proposal_id]),
+                "sentence": f"{t.proposal_label} of {t.job_label} asks for the same and {t.word}.",
+            }
+            for t in shown.twins
+        ],
         "checks": [{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in shown.checks],
         "may": {
             "approve": shown.can_approve,

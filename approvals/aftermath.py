@@ -47,6 +47,19 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
+class Twin:
+    """A proposal of another job that asks for the same, and that stands: `word` says how far it is."""
+
+    proposal_id: int
+    proposal_label: str
+    job_id: int
+    job_label: str
+    record: str
+    word: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class SentSummary:
     """All sends of a slip in a sentence, and those that are not simply equal."""
 
@@ -80,7 +93,9 @@ def summary_of(sent: Sequence[Sent], operations: int) -> SentSummary | None:
 
 TellsSent = Callable[[int, "Sequence[SlipOperation]"], list[Sent]]
 TellsEarlier = Callable[["Proposal"], list[Earlier]]
+TellsTwins = Callable[["Proposal"], list[Twin]]
 _sent: list[TellsSent] = []
+_twins: list[TellsTwins] = []
 _earlier: list[TellsEarlier] = []
 
 
@@ -92,6 +107,16 @@ def tells_what_was_sent(tells: TellsSent) -> None:
 def tells_earlier_ends(tells: TellsEarlier) -> None:
     """Have a room above say which records of a proposal were last approved in vain, in at most two queries."""
     _earlier[:] = [tells]
+
+
+def tells_twins(tells: TellsTwins) -> None:
+    """Have a room above say which proposals of other jobs ask for the same as this one and stand, in one query."""
+    _twins[:] = [tells]
+
+
+def twins_of(proposal: Proposal) -> list[Twin]:
+    """What asks for the same as the proposal, newest first: a key protects one operation, not what it is about."""
+    return _twins[0](proposal) if _twins else []
 
 
 def what_was_sent(proposal_id: int, operations: Sequence[SlipOperation]) -> list[Sent]:

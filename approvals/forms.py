@@ -20,6 +20,7 @@ class Posted:
     digest: str
     reason: str
     fields: tuple[str, ...]
+    knows_of: int = 0
 
 
 def posted(data: QueryDict) -> Posted:
@@ -29,7 +30,12 @@ def posted(data: QueryDict) -> Posted:
         digest=data.get("digest", "")[:LONGEST_DIGEST],
         reason=reason_of(data),
         fields=tuple(f[:300] for f in data.getlist("fields")[:MOST_FIELDS]),
+        knows_of=_number(data.get("knows_of", "")),
     )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 def reason_of(data: QueryDict) -> str:

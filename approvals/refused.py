@@ -13,6 +13,7 @@ from approvals.actions.asked import (
     NoSuchVerdict,
     PasswordNeeded,
     ProposalClosed,
+    SameAgain,
     StaleProposal,
 )
 from approvals.actions.refusing import SomebodyElseIsDeciding
@@ -29,6 +30,7 @@ from web.htmx import Side
 
 TITLES: dict[type[Refused], str] = {
     StaleProposal: "This proposal changed while you were looking",
+    SameAgain: "Another proposal asks for the same",
     AlreadyDecided: "You decided this already",
     ProposalClosed: "Somebody or something was first",
     Expired: "This proposal has expired",

@@ -14,7 +14,7 @@ from typing import Any
 from access.models import Person
 from access.refusals import Conflict
 from approvals import canonical
-from approvals.aftermath import Earlier, Sent, earlier_ends, what_was_sent
+from approvals.aftermath import Earlier, Sent, Twin, earlier_ends, twins_of, what_was_sent
 from approvals.closing import how_it_closed
 from approvals.differing import Difference, differences
 from approvals.document import read
@@ -139,6 +139,7 @@ class Slip:
     differences: list[Difference]
     sent: list[Sent]
     earlier: list[Earlier]
+    twins: list[Twin]
     times: Timetable
 
 
@@ -171,7 +172,8 @@ def _slip(proposal_id: int, person_id: int, now: datetime) -> Slip:
     reason, own, way = reason_not_to(facts, person_id), facts.own(person_id), facts.way(person_id)
     may_refuse = own is None and facts.objection(person_id, Verdict.REJECT) is None
     operations = [_operation(o) for o in value["operations"]]
-    previous = Proposal.objects.filter(job=job, number__lt=proposal.number).order_by("-number").first()
+    before = Proposal.objects.filter(job=job, number__lt=proposal.number).order_by("-number")
+    previous = before.first() if proposal.number > 1 else None
     return Slip(
         proposal_id=proposal.pk,
         job_id=job.pk,
@@ -232,6 +234,7 @@ def _slip(proposal_id: int, person_id: int, now: datetime) -> Slip:
         differences=[] if previous is None else differences(read(previous.document), value),
         sent=what_was_sent(proposal.pk, operations) if proposal.closing == Closing.SENT else [],
         earlier=earlier_ends(proposal) if proposal.closed_at is None else [],
+        twins=twins_of(proposal) if is_open else [],
         times=timetable(facts, awaits=decidable, mine=job.submitted_by_id == person_id, now=now),
     )
 

@@ -74,6 +74,7 @@ def decision(request: TenantRequest, slug: str, proposal_id: int) -> HttpRespons
             digest=asked.digest,
             reason=asked.reason,
             fields=asked.fields,
+            knows_of=asked.knows_of,
             now=request.now,
             session=session_of(request),
         )

@@ -22,6 +22,7 @@ class DispatchConfig(AppConfig):
             secrets_sql,
             sending,
             state_sql,
+            twins,
             waiting,
             writing,
         )
@@ -38,6 +39,7 @@ class DispatchConfig(AppConfig):
         approvals_rendering.renders_operations(rendering.render_operation)
         aftermath.tells_what_was_sent(writing.what_was_sent)
         aftermath.tells_earlier_ends(earlier.earlier_ends)
+        aftermath.tells_twins(twins.twins_of)
         machines.register(sending.MACHINE, sending.run)
         hooks.on_state(JobState.READY_TO_COMMIT, prepare.prepare_operations)
         for state in (JobState.VALIDATED, JobState.CANCELLED, JobState.FAILED):

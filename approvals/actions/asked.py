@@ -27,6 +27,10 @@ class ProposalClosed(Conflict):
     """Somebody else's decision, or time, was first; the message says who and when."""
 
 
+class SameAgain(Conflict):
+    """Another job's proposal asks for the same and stands, and whoever approves this did not say that they know of it."""
+
+
 class Expired(Conflict):
     """The proposal's time is over. Exactly at its expiry counts as over."""
 
@@ -72,10 +76,13 @@ class Asked:
     digest: str
     reason: str
     fields: tuple[str, ...]
+    knows_of: int
     source: From
 
 
-def parse(verdict: str, digest: str, reason: str, fields: Sequence[str], source: From) -> Asked:
+def parse(
+    verdict: str, digest: str, reason: str, fields: Sequence[str], knows_of: int, source: From
+) -> Asked:
     if verdict not in Verdict.values:
         raise NoSuchVerdict(f"Say one of: {', '.join(Verdict.values)}.")
     if not digest:
@@ -85,4 +92,4 @@ def parse(verdict: str, digest: str, reason: str, fields: Sequence[str], source:
     check_reason(reason, fields)
     # Kept as lines: a name that held a line break would be read as two.
     names = tuple(name for name in (" ".join(field.split()) for field in fields) if name)
-    return Asked(Verdict(verdict), digest, reason.strip(), names, source)
+    return Asked(Verdict(verdict), digest, reason.strip(), names, knows_of, source)

@@ -26,10 +26,12 @@ from approvals.actions.asked import (
     HeldOrCancelRequested,
     PasswordNeeded,
     ProposalClosed,
+    SameAgain,
     StaleProposal,
     parse,
 )
 from approvals.actions.refusing import keeps_refusals
+from approvals.aftermath import twins_of
 from approvals.closing import DID, close, how_it_closed
 from approvals.facts import facts_of
 from approvals.locks import database_clock, job_of, lock_open_items, lock_proposal
@@ -54,20 +56,22 @@ def record_decision(
     now: datetime,
     reason: str = "",
     fields: Sequence[str] = (),
+    knows_of: int = 0,
     authenticated_by: str = "password",
     session: str = "",
     door: str = "page",
 ) -> DecisionResult:
     """Record a verdict and do what follows from it: the quorum's transition, a cancelled job, a job sent back.
 
-    `digest` is the one that was on the person's screen; `session` (`reentry.session_digest`) is where they would have
+    `digest` is the one that was on the person's screen; `knows_of` the newest proposal that asks for the same, which they
+    said they know of and want done again; `session` (`reentry.session_digest`) is where they would have
     entered their password again. The same verdict and digest again changes nothing and says when it was given. Locks
     job → work items (to reject) → proposal → the policy's sums, where it has any. Raises NoSuchProposal,
-    NoSuchVerdict, ReasonMissing, an Objection, NotInBulk, PasswordNeeded, StaleProposal, AlreadyDecided, ProposalClosed, Expired,
+    NoSuchVerdict, ReasonMissing, an Objection, NotInBulk, PasswordNeeded, StaleProposal, SameAgain, AlreadyDecided, ProposalClosed, Expired,
     HeldOrCancelRequested, SomebodyElseIsDeciding; each refusal of an existing proposal is kept as a row and in the journal.
     """
     with keeps_refusals(tenant_id, proposal_id, person_id, verdict, now):
-        asked = parse(verdict, digest, reason, fields, From(authenticated_by, session, door, now))
+        asked = parse(verdict, digest, reason, fields, knows_of, From(authenticated_by, session, door, now))
         try:
             with acting(tenant_id):
                 return _decide(proposal_id, person_id, asked)
@@ -111,7 +115,7 @@ def _decide(proposal_id: int, person_id: int, asked: Asked) -> DecisionResult:
     elif asked.verdict is Verdict.REQUEST_CHANGES:
         sentence = _request_changes(job, proposal, decision, actor, asked)
     else:
-        sentence = _approve(job, proposal, decision, actor, facts.after(decision))
+        sentence = _approve(job, proposal, decision, actor, facts.after(decision), asked)
     return _result(job, facts.after(decision), decision, sentence, repeated=False)
 
 
@@ -165,7 +169,18 @@ def _check(job: Job, facts: Facts, person_id: int, asked: Asked) -> Way:
     way = facts.way(person_id, asked.verdict)
     if not isinstance(way, Way):
         raise way
+    if asked.verdict is Verdict.APPROVE:
+        _know_of_twins(proposal, asked)
     return way
+
+
+def _know_of_twins(proposal: Proposal, asked: Asked) -> None:
+    twins = twins_of(proposal)
+    if twins and twins[0].proposal_id > asked.knows_of:
+        raise SameAgain(
+            f"{twins[0].proposal_label} of {twins[0].job_label} asks for the same and {twins[0].word}: approving this may do it"
+            " twice. Look at both, and say on this one's page that it shall be done again. Nothing was decided."
+        )
 
 
 def _entered(facts: Facts, person_id: int, asked: Asked) -> datetime | None:
@@ -215,10 +230,13 @@ def _insert(facts: Facts, way: Way, asked: Asked, entered: datetime | None) -> D
     )
 
 
-def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor, facts: Facts) -> str:
+def _approve(
+    job: Job, proposal: Proposal, decision: Decision, actor: Actor, facts: Facts, asked: Asked
+) -> str:
     quorum = facts.quorum
+    told = _evidence(proposal, decision) | ({"knows_of": asked.knows_of} if asked.knows_of else {})
     if facts.missing:
-        evidence = {**_evidence(proposal, decision), "approvals": len(facts.valid), "quorum": quorum}
+        evidence = {**told, "approvals": len(facts.valid), "quorum": quorum}
         journal.record(job=job, event="decision.recorded", actor=actor, evidence=evidence)
         seats = facts.standing.open
         # Today's levels have no number: whether it is another one, the notification's key tells.
@@ -237,7 +255,7 @@ def _approve(job: Job, proposal: Proposal, decision: Decision, actor: Actor, fac
         to=JobState.READY_TO_COMMIT,
         event="proposal.approved",
         actor=actor,
-        evidence={**_evidence(proposal, decision), "decisions": signed, "quorum": quorum},
+        evidence={**told, "decisions": signed, "quorum": quorum},
     )
     return "Approved. It is checked again and then sent."
 
@@ -254,7 +272,11 @@ def _reject(job: Job, proposal: Proposal, decision: Decision, actor: Actor, now:
 
 def _request_changes(job: Job, proposal: Proposal, decision: Decision, actor: Actor, asked: Asked) -> str:
     close(proposal, Closing.CHANGES_REQUESTED, decision.reason, asked.source.now)
-    evidence = {**_evidence(proposal, decision), "reason": decision.reason, "fields": list(asked.fields)}
+    evidence = {
+        **_evidence(proposal, decision),
+        "reason": decision.reason,
+        "fields": list(asked.fields),
+    }
     journal.transition(
         job=job, to=JobState.VALIDATED, event="changes.requested", actor=actor, evidence=evidence
     )

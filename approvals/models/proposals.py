@@ -133,7 +133,10 @@ class ProposedOperation(TenantModel):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["proposal", "ordinal"], name="one_proposed_operation_a_place"),
         ]
-        indexes: ClassVar = [models.Index(fields=["tenant", "operation_key"], name="proposed_by_key")]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "operation_key"], name="proposed_by_key"),
+            models.Index(fields=["tenant", "receiver", "record"], name="proposed_by_record"),
+        ]
 
     def __str__(self) -> str:
         return f"CF-{self.pk}"

@@ -167,7 +167,7 @@ def test_the_password_is_entered_again_before_what_asks_for_it(world: World) -> 
 
 def test_every_type_of_problem_says_what_it_means(world: World) -> None:
     """The names are part of the API: whoever changes one changes this list with open eyes."""
-    names = "no-such-proposal no-such-verdict reason-missing stale-digest already-decided proposal-closed"
+    names = "no-such-proposal no-such-verdict reason-missing stale-digest same-again already-decided proposal-closed"
     names += " proposal-expired job-stands-still busy not-an-approver four-eyes not-your-level authority-used"
     names += " over-limit over-sum not-in-bulk password-needed wrong-password too-many-wrong-passwords"
     assert [kind.name for kind in KINDS.values()] == names.split()

@@ -169,9 +169,13 @@ class World:
     def proposed(
         self, value: dict[str, Any] | None = None, *, by: Person | None = None, now: datetime | None = None
     ) -> Proposal:
-        """A job whose proposal awaits approval."""
+        """A job whose proposal awaits approval, about a record of its own: two of the same would be twins."""
         job = self.job(by)
-        self.freeze(job, value, now)
+        with reading(self.tenant.pk):
+            number = Proposal.objects.count() + 1
+        asked = draft() if value is None else value
+        own = [{**o, "record": f"V-{number}"} if o["record"] == "V-1" else o for o in asked["operations"]]
+        self.freeze(job, {**asked, "operations": own}, now)
         return self.proposal(job)
 
     def proposal(self, of: Job | Proposal) -> Proposal:
