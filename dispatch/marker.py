@@ -64,7 +64,7 @@ def _commit_mark(sender: Sender) -> None:
             raise NotBegun("the database could not be asked") from lost
         return
     if not marked:
-        raise NotBegun(why_not(sender))
+        raise NotBegun(_why_not(sender))
 
 
 def _update(sender: Sender) -> bool:
@@ -84,6 +84,14 @@ def _is_marked_by(sender: Sender) -> bool:
     except (DatabaseError, InterfaceError):
         connection.close()
         return False
+
+
+def _why_not(sender: Sender) -> str:
+    try:
+        return why_not(sender)
+    except (DatabaseError, InterfaceError):
+        connection.close()
+        return "the mark was refused, and the database could not be asked why"
 
 
 def why_not(sender: Sender) -> str:

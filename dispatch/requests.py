@@ -36,12 +36,32 @@ class Place:
 def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str | None) -> FrozenRequest:
     """The request of one operation. A key that was made before is kept if the contract can carry it; otherwise one is
     made. Raises CannotRender."""
+    action, key = action_for(draft, contract, place), key_for(contract, key)
+    values = values_of(draft, place.account, key)
+    return frozen(
+        draft,
+        action,
+        place,
+        key,
+        target=_target(place, action, contract, values),
+        headers=_headers(draft, action, contract, values),
+        body=_body(draft, action, contract, values),
+    )
+
+
+def action_for(draft: OperationDraft, contract: Contract, place: Place) -> Action:
+    """The action that a draft names. Raises CannotRender."""
     action = contract.actions.get(draft.action)
     if action is None:
         known = ", ".join(sorted(contract.actions))
         raise CannotRender(f'"{place.name}" has no action "{draft.action}"; its contract names {known}.')
-    key = key_for(contract, key)
-    values = values_of(draft, place.account, key)
+    return action
+
+
+def frozen(
+    draft: OperationDraft, action: Action, place: Place, key: str, *, target: str, headers: dict[str, str], body: bytes
+) -> FrozenRequest:  # fmt: skip
+    """What was rendered, with what every request says of its operation."""
     return FrozenRequest(
         operation_key=key,
         receiver=place.name,
@@ -50,9 +70,9 @@ def request_of(draft: OperationDraft, contract: Contract, place: Place, key: str
         record=draft.record,
         title=draft.title,
         method=action.method,
-        target=_target(place, action, contract, values),
-        headers=_headers(draft, action, contract, values),
-        body=_body(draft, action, contract, values),
+        target=target,
+        headers=headers,
+        body=body,
     )
 
 

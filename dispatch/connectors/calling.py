@@ -1,7 +1,8 @@
 """The one place from which connectors are called to send, to read and to look: what they do wrong is held here.
 
 A class of the user's own may raise anything, forget the barrier or never have heard of it. Whether the mark was made is
-known here and not by what it says; one that sent without a mark is marked before it is called from then on.
+known here and not by what it says. One that sent without asking for it, or broke without having asked, may have sent: that
+is marked late and is doubt, and from then on it is marked before it is called.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ UNASKED = "Unasked"
 
 _UNASKED = Reading(Outcome.UNKNOWN, "its connector sent without asking first; what left is not known")
 _forgetful: set[type] = set()
-"""Connectors that were seen to send without asking."""
+"""Connectors that were seen to send, or to break, without asking."""
 
 
 def send_through(connector: Connector, sending: Sending, barrier: Barrier) -> Exchange:
@@ -39,9 +40,9 @@ def send_through(connector: Connector, sending: Sending, barrier: Barrier) -> Ex
     except NotBegun as refused:
         seen = _refused(refused)
     except Exception as failed:
-        # Somebody else's code: whatever it raises, the mark alone says whether anything can have left.
+        # Somebody else's code. Once it has asked, the mark says whether anything can have left; before, nobody knows.
         log.exception("The connector %s failed", type(connector).__name__)
-        seen = Exchange(marked=gate.passed, exception=type(failed).__name__, message=_told(failed))
+        seen = Exchange(marked=not gate.refused, exception=type(failed).__name__, message=_told(failed))
     if not gate.passed and (seen.marked or seen.written is not None):
         return _marked_late(connector, seen, gate)
     return replace(seen, marked=gate.passed)
@@ -75,8 +76,8 @@ def look_through(connector: Connector, sending: Sending) -> Sight:
 
 
 def _marked_late(connector: Connector, seen: Exchange, gate: _Gate) -> Exchange:
-    """It sent without asking. An answer is an answer once the mark is made; where it no longer can be, it is doubt."""
-    log.error("The connector %s sent without asking the barrier", type(connector).__name__)
+    """It may have sent without asking. An answer is an answer once the mark is made; where it no longer can be, it is doubt."""
+    log.error("The connector %s may have sent without asking the barrier", type(connector).__name__)
     _forgetful.add(type(connector))
     try:
         gate()
@@ -91,10 +92,12 @@ class _Gate:
     def __init__(self, barrier: Barrier) -> None:
         self._barrier = barrier
         self.passed = False
+        self.refused = False
 
     def __call__(self) -> None:
+        self.refused = True
         self._barrier()
-        self.passed = True
+        self.refused, self.passed = False, True
 
     def once(self) -> None:
         if not self.passed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -15,9 +16,12 @@ from dispatch.secrets import RECEIVERS, secret_headers
 from dispatch.sights import Sight, read_sight
 from dispatch.signing import signed_headers
 from dispatch.tokens import Client, NoToken, forget, token_of
-from dispatch.wire import NO_TOKEN, TOKEN_REFUSED, Barrier, Exchange, Request, Security, exchange
+from dispatch.wire import NO_TOKEN, TOKEN_REFUSED, Barrier, Exchange, NotBegun, Request, Security, exchange
+from web.redaction import hide
 from workflows import clock
 from workflows.authoring import OperationDraft
+
+log = logging.getLogger(__name__)
 
 
 class HttpConnector:
@@ -76,7 +80,8 @@ class HttpConnector:
     def authenticate(
         self, request: Request, contract: Contract, credentials: Credentials, key: str, token: str
     ) -> Request:
-        """The request with what says who sends it, made now. A class of one's own signs here in another way."""
+        """The request with what says who sends it, made now. A class of one's own signs here in another way, and sends
+        nothing: whatever it raises, nothing has left."""
         headers = dict(credentials.headers)
         if token:
             headers[contract.auth_header] = f"Bearer {token}"
@@ -89,7 +94,7 @@ class HttpConnector:
         self, request: Request, contract: Contract, credentials: Credentials, key: str, *, barrier: Barrier | None = None
     ) -> Exchange:  # fmt: skip
         if contract.oauth is None:
-            asked = self.authenticate(request, contract, credentials, key, "")
+            asked = self._authenticated(request, contract, credentials, key, "")
             return exchange(asked, contract.timeouts, barrier=barrier)
         client = Client(contract.oauth, credentials.client_secret, Security(who=credentials.security.who))
         try:
@@ -98,12 +103,21 @@ class HttpConnector:
             return Exchange(
                 marked=False, exception=TOKEN_REFUSED if none.refused else NO_TOKEN, message=str(none)
             )
-        asked = self.authenticate(request, contract, credentials, key, token.value)
+        asked = self._authenticated(request, contract, credentials, key, token.value)
         seen = exchange(asked, contract.timeouts, barrier=barrier)
         if seen.status != 401:
             return seen
         forget(client, token.value)
         return replace(seen, old_token=token.kept)
+
+    def _authenticated(
+        self, request: Request, contract: Contract, credentials: Credentials, key: str, token: str
+    ) -> Request:
+        try:
+            return self.authenticate(request, contract, credentials, key, token)
+        except Exception as failed:  # perhaps somebody else's code, and nothing has been opened yet
+            log.exception("The connector %s could not sign a request", type(self).__name__)
+            raise NotBegun(f"it could not be signed: {hide(str(failed))}"[:300]) from failed
 
 
 def _security(contract: Contract) -> Security:

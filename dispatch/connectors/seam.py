@@ -78,7 +78,8 @@ class Connector(Protocol):
         ...
 
     def send(self, sending: Sending, barrier: Barrier) -> Exchange:
-        """Send once. What `barrier` raises (NotBegun) ends it with nothing sent; anything else raised is a fault."""
+        """Send once. What `barrier` raises (NotBegun) ends it with nothing sent, and so does a NotBegun of its own before it
+        asked. Anything else raised is a fault, and doubt: what surely did not leave is returned, or raised as NotBegun."""
         ...
 
     def read(self, seen: Exchange, sending: Sending, now: datetime) -> Reading:

@@ -27,7 +27,7 @@ from dispatch.classification import Outcome, Reading
 from dispatch.connectors.messages import mail_of
 from dispatch.connectors.seam import Credentials, Sending
 from dispatch.contracts import Contract, KeyLocation
-from dispatch.requests import BODY_LIMIT, Place, key_for
+from dispatch.requests import BODY_LIMIT, Place, action_for, frozen, key_for
 from dispatch.secrets import RECEIVERS
 from dispatch.sent import Written
 from dispatch.sights import Found, Sight
@@ -68,10 +68,7 @@ class SmtpConnector:
     def render(
         self, draft: OperationDraft, contract: Contract, place: Place, key: str | None
     ) -> FrozenRequest:
-        action = contract.actions.get(draft.action)
-        if action is None:
-            known = ", ".join(sorted(contract.actions))
-            raise CannotRender(f'"{place.name}" has no action "{draft.action}"; its contract names {known}.')
+        action = action_for(draft, contract, place)
         try:
             check_url(place.base_url, place.who, self.schemes)
         except AddressRefused as refused:
@@ -80,14 +77,11 @@ class SmtpConnector:
         mail = mail_of(content_of(action, values_of(draft, place.account, key)), key)
         if len(mail.content) > BODY_LIMIT:
             raise CannotRender(f"The mail has {len(mail.content)} bytes; at most {BODY_LIMIT} are sent.")
-        return FrozenRequest(
-            operation_key=key,
-            receiver=place.name,
-            contract_version=place.contract_version,
-            account=place.account,
-            record=draft.record,
-            title=draft.title,
-            method=action.method,
+        return frozen(
+            draft,
+            action,
+            place,
+            key,
             target=f"{place.base_url.rstrip('/')}/",
             headers={"Mail-From": mail.sender, "Rcpt-To": mail.recipient},
             body=mail.content,

@@ -13,10 +13,10 @@ import pytest
 from approvals.rendering import FrozenRequest
 from dispatch.connectors import calling, registry
 from dispatch.connectors.http import HttpConnector
-from dispatch.connectors.seam import Sending
+from dispatch.connectors.seam import Credentials, Sending
 from dispatch.contracts import Contract
 from dispatch.requests import Place
-from dispatch.wire import Barrier, Exchange, exchange
+from dispatch.wire import Barrier, Exchange, NotBegun, Request, exchange
 from workflows.authoring import OperationDraft
 
 HERE = __name__
@@ -46,10 +46,27 @@ class Breaks(HttpConnector):
         raise ZeroDivisionError("with password=hunter2-hunter2 in it")
 
 
-class BreaksBefore(HttpConnector):
-    """Falls over before it has done anything."""
+class SendsAndBreaks(HttpConnector):
+    """Says that it calls the barrier, sends without, and falls over with the answer in its hand."""
 
     def send(self, sending: Sending, barrier: Barrier) -> Exchange:
+        exchange(sending.request, sending.contract.timeouts)
+        raise TimeoutError("no answer in time")
+
+
+class BreaksBefore(HttpConnector):
+    """Falls over before it has done anything, and says so."""
+
+    def send(self, sending: Sending, barrier: Barrier) -> Exchange:
+        raise NotBegun("no region is set")
+
+
+class CannotSign(HttpConnector):
+    """Falls over where it signs."""
+
+    def authenticate(
+        self, request: Request, contract: Contract, credentials: Credentials, key: str, token: str
+    ) -> Request:
         raise KeyError("region")
 
 

@@ -31,7 +31,10 @@ OK = answers(200, as_json(RECEIPT))
 
 @pytest.fixture(autouse=True)
 def _packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    own = {"plain": "Plain", "forgetful": "Forgetful", "breaks": "Breaks", "breaks-before": "BreaksBefore"}
+    own = {
+        "plain": "Plain", "forgetful": "Forgetful", "breaks": "Breaks", "breaks-before": "BreaksBefore",
+        "sends-and-breaks": "SendsAndBreaks", "cannot-sign": "CannotSign",
+    }  # fmt: skip
     names = {name: f"{HERE}:{target}" for name, target in own.items()}
     with installed(tmp_path, monkeypatch, http=f"{HERE}:Plain", gone="no_such_module:It", **names):
         yield
@@ -49,7 +52,9 @@ def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_package_brings_connectors_and_takes_none_away() -> None:
     """One cannot be loaded, one bears the name of one that ships: the others are there."""
-    assert sorted(connectors()) == ["breaks", "breaks-before", "forgetful", "http", "plain", "smtp"]
+    assert sorted(connectors()) == [
+        "breaks", "breaks-before", "cannot-sign", "forgetful", "http", "plain", "sends-and-breaks", "smtp",
+    ]  # fmt: skip
     assert type(connectors()["http"]).__name__ == "HttpConnector"
     with pytest.raises(NoSuchConnector, match='There is no connector "gone" here'):
         connector("gone")
@@ -100,8 +105,9 @@ def test_what_was_sent_without_asking_and_cannot_be_marked_any_more_is_doubt() -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whatever_a_connector_raises_the_mark_alone_says_whether_anything_can_have_left() -> None:
-    """Broken after the mark: a person's question. Before it: tried again with the same key, and stopped after a while."""
+def test_what_a_connector_raises_is_doubt_unless_it_says_that_nothing_left() -> None:
+    """Broken after the mark, or without ever having asked: a person's question, and never sent again. Where it says so
+    itself, or could not sign: tried again with the same key, and stopped after a while."""
     with FaultServer(OK) as server:
         d = Dispatching.make(server.url, a_contract(connector="breaks"))
         job = d.ready("V-1")
@@ -111,13 +117,32 @@ def test_whatever_a_connector_raises_the_mark_alone_says_whether_anything_can_ha
         assert sent.may_have_been_sent_at is not None
         assert d.job_state(job) == "NEEDS_RECONCILIATION"
 
-        d = Dispatching.make(server.url, a_contract(connector="breaks-before"))
+        for number, name in enumerate(("breaks-before", "cannot-sign"), 2):
+            d = Dispatching.make(server.url, a_contract(connector=name))
+            job = d.ready(f"V-{number}")
+            d.run(job, steps=20)
+            kept = [(s.outcome, s.may_have_been_sent_at) for s in d.submissions(job)]
+            assert set(kept) == {("not sent", None)}
+            assert len(kept) > 1
+            assert len(server.received) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_sends_without_asking_and_breaks_has_perhaps_sent_and_is_not_called_again() -> None:
+    with FaultServer(OK, OK, OK) as server:
+        d = Dispatching.make(server.url, a_contract(connector="sends-and-breaks"))
         job = d.ready("V-1")
         d.run(job, steps=20)
-        kept = [(s.outcome, s.may_have_been_sent_at, s.fault) for s in d.submissions(job)]
-        assert set(kept) == {("not sent", None, "nothing was sent: 'region'")}
-        assert len(kept) > 1
-        assert len(server.received) == 1
+        (sent,) = d.submissions(job)
+        assert (sent.outcome, sent.fault) == ("unknown", "TimeoutError: no answer in time")
+        assert sent.may_have_been_sent_at is not None
+        assert (d.job_state(job), len(server.received)) == ("NEEDS_RECONCILIATION", 1)
+
+        asked: list[int] = []
+        one, what = connector("sends-and-breaks"), sending("sends-and-breaks", server.url)
+        seen = send_through(one, what, lambda: asked.append(len(server.received)))
+        assert (seen.marked, asked) == (True, [1]), "from then on it is marked before it is called"
+        assert read_through(one, seen, what, NOW).outcome is Outcome.UNKNOWN
 
 
 @pytest.mark.django_db(transaction=True)
