@@ -97,8 +97,10 @@ def _line(entry: str, head: dict[str, Any]) -> Line:
     """One entry. Unreadable for whatever is not as SWIFT writes it: the library would take a part of it for all."""
     if _ENTRY_FORM.match(entry) is None:
         raise Unreadable("is not written as SWIFT has it: day, D or C, amount with a comma, type, reference.")
-    (transaction,) = _parsed(entry, head).transactions
-    data = transaction.data
+    found = _parsed(entry, head).transactions
+    if len(found) != 1:
+        raise Unreadable("has another entry inside of it: a line end is missing.")
+    data = found[0].data
     amount, currency = data["amount"].amount, str(data.get("currency") or "")
     units = _units(amount, currency)
     booked = data.get("guessed_entry_date") or data["date"]

@@ -15,6 +15,8 @@ MINUS = frozenset(("-", "\N{MINUS SIGN}"))
 _NO_DIGIT = re.compile("[^0-9]")
 LARGEST = 10**15
 """Smallest units: beyond it a number is no amount but a reference in the wrong column."""
+LONGEST = 40
+"""Digits of an amount, with noughts before it."""
 
 
 class NumberFormat(StrEnum):
@@ -65,7 +67,9 @@ def minor_units(text: str, form: NumberFormat, currency: str) -> int:
         raise Unreadable(
             f"has {len(parts)} decimals; {currency} has {digits}. Does the point stand between thousands?"
         )
-    amount = int((whole if whole.isdigit() else _NO_DIGIT.sub("", whole)) + parts.ljust(digits, "0"))
+    written = (whole if whole.isdigit() else _NO_DIGIT.sub("", whole)) + parts.ljust(digits, "0")
+    # Looked at before it is worked out: Python itself refuses a number of thousands of digits.
+    amount = int(written) if len(written) <= LONGEST else LARGEST + 1
     if amount > LARGEST:
         raise Unreadable("is too large for an amount: is this the right column?")
     return -amount if before in MINUS or after == "-" else amount

@@ -15,6 +15,8 @@ from statements.lines import Problem, printable
 
 LONGEST_ROW = 100_000
 """Bytes of one row. What is longer has lost a quote, or is no table."""
+MOST_LINES = 200
+"""Lines of one row. One that does not end costs as many, and each line of a file may begin such a row."""
 csv.field_size_limit(LONGEST_ROW + 1)
 
 
@@ -86,7 +88,7 @@ class _Feed:
         self.taken.append(piece)
         self.end += piece.size
         self._length += piece.size
-        if self._length > LONGEST_ROW or not piece.whole:
+        if self._length > LONGEST_ROW or len(self.taken) > MOST_LINES or not piece.whole:
             raise _Endless
         text = piece.content.decode(self._encoding)
         self.texts.append(text)
@@ -120,7 +122,7 @@ def _problem(wrong: Exception, feed: _Feed) -> Problem:
         return Problem(
             "",
             shown,
-            f"The row does not end within {LONGEST_ROW:,} bytes. Is a quotation mark missing in it?",
+            f"The row does not end within {LONGEST_ROW:,} bytes or {MOST_LINES} lines. Is a quotation mark missing in it?",
         )
     return Problem("", shown, f"The quotation marks of this row do not fit ({wrong}).")
 

@@ -107,6 +107,8 @@ def _faults(terms: Terms) -> list[str]:
         faults.append("Give the currency, or the column that has it, and not both.")
     if terms.currency and not is_currency(terms.currency):
         faults.append(f"{terms.currency} is no currency: three letters such as EUR are.")
+    if any("\0" in name for name in _named(terms)):
+        faults.append("The name of a column has a NUL in it: map by place instead, without a header.")
     if not terms.header and not all(n.isdigit() and 0 < int(n) <= MOST_COLUMNS for n in _named(terms)):
         faults.append("Without a header columns are named by their place: 1 is the first.")
     try:

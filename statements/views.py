@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.utils.http import content_disposition_header
@@ -31,6 +32,7 @@ from web.uploads import takes_files_up_to
 
 READERS = (Role.OPERATOR, Role.ADMIN, Role.AUDITOR)
 PAGE = "statements/statement.html"
+_ROW = re.compile("row-[0-9]{1,9}")
 
 
 @require_safe
@@ -40,10 +42,10 @@ def statements(request: TenantRequest, slug: str) -> HttpResponseBase:
     state = request.GET.get("state", "")
     context = {
         "page": queries.statements(
-            receiver_id=_number(request, "receiver"), state=state, before=_number(request, "before")
+            receiver_id=_number(request.GET, "receiver"), state=state, before=_number(request.GET, "before")
         ),
         "receivers": Receiver.objects.order_by("title", "pk"),
-        "receiver": _number(request, "receiver"),
+        "receiver": _number(request.GET, "receiver"),
         "states": [(s.value, queries.WORDS[s][0]) for s in StatementState],
         "state": state,
         "newest": not request.GET.get("before"),
@@ -91,7 +93,7 @@ def upload(request: TenantRequest, slug: str) -> HttpResponseBase:
 def statement(request: TenantRequest, slug: str, statement_id: int) -> HttpResponseBase:
     """One statement: how far it is read, what is wrong, what is asked, its lines. Its live part asks again while it is read."""
     show = request.GET.get("show", "")
-    after = _number(request, "after")
+    after = _number(request.GET, "after")
     page = queries.statement_page(statement_id, show=show, after=after)
     matched = matching.of_statement(page.statement)
     if show == "unclaimed" and matched is not None:
@@ -144,7 +146,7 @@ def apply(request: TenantRequest, slug: str, statement_id: int) -> HttpResponseB
     lines = apply_statement(
         tenant_id=request.tenant.pk,
         statement_id=statement_id,
-        reading_no=int(request.POST.get("reading", "")) if request.POST.get("reading", "").isdecimal() else 0,
+        reading_no=_number(request.POST, "reading"),
         person_id=request.person.pk,
         now=request.now,
     )
@@ -170,7 +172,7 @@ def settle(request: TenantRequest, slug: str, statement_id: int) -> HttpResponse
     rows = {
         int(name.removeprefix("row-")): Verdict(said)
         for name, said in request.POST.items()
-        if name.startswith("row-") and name[4:].isdecimal() and said in (Verdict.SAME, Verdict.ANOTHER)
+        if _ROW.fullmatch(name) and said in (Verdict.SAME, Verdict.ANOTHER)
     }
     every = request.POST.get("all", "")
     if every in (Verdict.SAME, Verdict.ANOTHER):
@@ -181,6 +183,7 @@ def settle(request: TenantRequest, slug: str, statement_id: int) -> HttpResponse
     count = settle_repeats(
         tenant_id=request.tenant.pk,
         statement_id=statement_id,
+        reading_no=_number(request.POST, "reading"),
         rows=rows,
         person_id=request.person.pk,
         now=request.now,
@@ -245,6 +248,6 @@ def _attached(response: StreamingHttpResponse, name: str) -> HttpResponseBase:
     return response
 
 
-def _number(request: TenantRequest, name: str) -> int:
-    text = request.GET.get(name, "")
+def _number(given: QueryDict, name: str) -> int:
+    text = given.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

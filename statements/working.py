@@ -7,6 +7,7 @@ row that is locked and compared with where the batch began.
 
 from __future__ import annotations
 
+import time
 from datetime import date
 
 from django.db import connection
@@ -17,7 +18,6 @@ from access.tenancy import acting, reading
 from access.tenant_journal import record
 from statements import camt, keeping, mt940, writing
 from statements.batches import Batch
-from statements.lines import Line
 from statements.locks import lock_statement
 from statements.models import Format, Statement, StatementState
 from statements.reading import NoHeader, Reader, find_columns
@@ -27,6 +27,10 @@ from workflows.errands import Errand
 HELD_SECONDS = 15
 BATCH_BYTES = 1_000_000
 BATCH_ROWS = 10_000
+BATCH_SECONDS = 2.0
+"""Rows that are hard to read are not many to a turn: others wait for the thread that does it."""
+MOST_IN_ALL = 10**18
+"""Smallest units that the lines of one statement can add up to."""
 SWEPT_AT_ONCE = 20_000
 
 _TAKE = """
@@ -97,11 +101,13 @@ def _batch(statement: Statement) -> Batch:
     encoding = keeping.encoding_of(statement, terms)
     reader = Reader(terms, columns, account=statement.account, encoding=encoding)
     batch = Batch(end=statement.position)
-    line = statement.rows + 1
+    line, until = statement.rows + 1, time.monotonic() + BATCH_SECONDS
     for row in keeping.rows_from(statement, terms, statement.position, line):
         batch.end, batch.rows = row.end, batch.rows + row.lines
         batch.add(row.number, reader.read(row), row.text)
         if batch.rows >= BATCH_ROWS or batch.end - statement.position >= BATCH_BYTES:
+            break
+        if time.monotonic() >= until:
             break
     return batch
 
@@ -123,6 +129,7 @@ def _commit(seen: Statement, batch: Batch) -> bool:
         statement = lock_statement(seen.pk)
         if not _same(statement, seen):
             return False
+        totals = _totals(statement, batch)
         new, known = writing.write(statement, batch)
         Statement.objects.filter(pk=seen.pk).update(
             position=batch.end,
@@ -133,13 +140,17 @@ def _commit(seen: Statement, batch: Batch) -> bool:
             left_out=statement.left_out + batch.left_out,
             opening=batch.opening,
             closing=batch.closing,
-            **_totals(statement, [line for _, line, _ in batch.lines]),
+            **totals,
         )
     return True
 
 
-def _totals(statement: Statement, lines: list[Line]) -> dict[str, int | str | date | None]:
-    """The days and sums of all lines so far, those that are known included. Sums of several currencies are none."""
+def _totals(statement: Statement, batch: Batch) -> dict[str, int | str | date | None]:
+    """The days and sums of all lines so far, those that are known included. Sums of several currencies are none.
+
+    What is more than can be added up is wrong with the batch.
+    """
+    lines = [line for _, line, _ in batch.lines]
     if not lines:
         return {}
     days = [line.booked_on for line in lines]
@@ -148,13 +159,18 @@ def _totals(statement: Statement, lines: list[Line]) -> dict[str, int | str | da
     if statement.lines + statement.repeated:
         currencies.add(statement.currency)
     one = currencies.pop() if len(currencies) == 1 else ""
-    sums = {way: sum(line.amount for line in lines if line.direction == way) for way in ("in", "out")}
+    sums = {"in": statement.amount_in, "out": statement.amount_out}
+    for line in lines:
+        sums[line.direction] += line.amount
+    if one and max(sums.values()) > MOST_IN_ALL:
+        batch.refuse("Its amounts add up to more than is kept: is another column mapped as the amount?")
+        sums = {way: min(sums[way], MOST_IN_ALL) for way in sums}
     return {
         "first_booked_on": min(before[0], *days),
         "last_booked_on": max(before[1], *days),
         "currency": one,
-        "amount_in": statement.amount_in + sums["in"] if one else 0,
-        "amount_out": statement.amount_out + sums["out"] if one else 0,
+        "amount_in": sums["in"] if one else 0,
+        "amount_out": sums["out"] if one else 0,
     }
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db import IntegrityError
 
 from access import authority
-from access.refusals import Conflict
+from access.refusals import Conflict, Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import acting, reading
 from access.tenant_journal import record
@@ -20,6 +20,10 @@ from workflows.locks import lock_name
 
 class TooLate(Conflict):
     """The statement is applied or discarded; nothing about it changes any more."""
+
+
+class MappingMissing(Unprocessable):
+    """Nobody has said how the columns of a table are read."""
 
 
 class AnotherIsUndecided(Conflict):
@@ -40,7 +44,7 @@ def read_statement(
     """Have a statement read, from its first byte, by this mapping; what an earlier reading brought is deleted first.
 
     A mapping that differs from the receiver's last one becomes its next version. Locks the statement. Repeating it
-    reads once more. Raises NotPermitted, NoSuchStatement, TooLate, AnotherIsUndecided.
+    reads once more. Raises NotPermitted, NoSuchStatement, TooLate, AnotherIsUndecided, MappingMissing.
     """
     try:
         with acting(tenant_id):
@@ -92,7 +96,8 @@ def _mapping(statement: Statement, terms: Terms | None, actor: Actor, now: datet
     """The receiver's mapping that says this: the last version, or a new one."""
     if statement.format != Format.CSV:
         return None
-    assert terms is not None, "a table is read by a mapping"
+    if terms is None:
+        raise MappingMissing("A table is read by a mapping: say first how its columns are read.")
     kept = terms.model_dump(mode="json")
     lock_name("mapping", statement.tenant_id, str(statement.receiver_id))  # two at once write two versions
     last = Mapping.objects.filter(receiver_id=statement.receiver_id).order_by("-version").first()

@@ -100,10 +100,17 @@ def discard_statement(*, tenant_id: int, statement_id: int, person_id: int, now:
 
 
 def settle_repeats(
-    *, tenant_id: int, statement_id: int, rows: dict[int, Verdict], person_id: int, now: datetime
+    *,
+    tenant_id: int,
+    statement_id: int,
+    reading_no: int,
+    rows: dict[int, Verdict],
+    person_id: int,
+    now: datetime,
 ) -> int:
     """Say of rows, by their numbers, whether each is the earlier line or another one; how many. Locks the statement.
 
+    `reading_no`: the reading seen, since a row of another one may say something else.
     An answer can be changed until the statement is applied. Raises NotPermitted, NoSuchStatement, TooLate, NotReadYet,
     NoSuchRow.
     """
@@ -111,7 +118,7 @@ def settle_repeats(
         actor = authority.require(person_id, Role.OPERATOR)
         statement = lock_statement(statement_id)
         check_open(statement)
-        _check_seen(statement, statement.reading)
+        _check_seen(statement, reading_no)
         asked = RepeatedRow.objects.filter(statement=statement).exclude(verdict=Verdict.EQUAL)
         for verdict in (Verdict.SAME, Verdict.ANOTHER):
             numbers = [number for number, said in rows.items() if said is verdict]

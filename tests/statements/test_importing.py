@@ -170,7 +170,9 @@ def test_line_ends_inside_quotes_belong_to_the_cell_and_rows_keep_their_numbers(
 def test_a_quote_that_never_ends_costs_its_own_row_and_no_other(shelf: Shelf) -> None:
     many = b"".join(b"2026-08-%02d;1,00;R%d %s\n" % (1 + n % 28, n, b"x" * 200) for n in range(600))
     statement_id = shelf.read(b'Date;Amount;Reference\n2026-08-03;1,00;"open\n' + many)
-    assert shelf.problems(statement_id).startswith("2: The row does not end within 100,000 bytes.")
+    assert shelf.problems(statement_id).startswith(
+        "2: The row does not end within 100,000 bytes or 200 lines."
+    )
     assert (shelf.statement(statement_id).errors, shelf.statement(statement_id).lines) == (1, 600)
 
 

@@ -218,10 +218,11 @@ def test_rows_that_may_be_known_are_asked_about_and_answered(shelf: Shelf) -> No
     assert "Apply 4 lines" not in asked
     assert "It is the earlier line" not in html_of(auditor.get("statement", number))
     assert desk.post("statement-settle", number).status_code == 422
-    assert desk.post("statement-settle", number, **{"row-99": "same"}).status_code == 404
-    desk.post("statement-settle", number, **{"row-2": "same"})
+    assert desk.post("statement-settle", number, reading=1, **{"row-99": "same"}).status_code == 404
+    assert desk.post("statement-settle", number, reading=1, **{f"row-{'9' * 40}": "same"}).status_code == 422
+    desk.post("statement-settle", number, reading=1, **{"row-2": "same"})
     assert "2 rows may be known already." in html_of(desk.get("statement", number))
-    desk.post("statement-settle", number, all="another")
+    desk.post("statement-settle", number, reading=1, all="another")
     desk.post("statement-apply", number, reading=1)
     assert shelf.signed(number) == [-200, -300, -400]
 

@@ -49,7 +49,8 @@ def discard(shelf: Shelf, statement_id: int) -> None:
 
 def settle(shelf: Shelf, statement_id: int, said: dict[int, Verdict]) -> int:
     return settle_repeats(
-        tenant_id=shelf.tenant.pk, statement_id=statement_id, rows=said, person_id=shelf.operator.pk, now=timezone.now()
+        tenant_id=shelf.tenant.pk, statement_id=statement_id, reading_no=shelf.statement(statement_id).reading, rows=said,
+        person_id=shelf.operator.pk, now=timezone.now(),
     )  # fmt: skip
 
 
