@@ -18,7 +18,7 @@ from statements.matching.comparing import Booked, Expected
 from statements.matching.running import settings_of
 from statements.matching.settings import Settings
 from statements.matching.suggesting import Suggestion, Together
-from statements.matching.taking import SENT
+from statements.matching.taking import NAMES, SENT
 
 FEW, AROUND, LOOKED_AT = 50, 200, 5000
 """Found each way; found around it in time; rows that the latter are looked for among."""
@@ -133,7 +133,7 @@ _FREE = "NOT EXISTS (SELECT FROM statements_match m WHERE m.operation_id = o.id 
 _UNCLAIMED = "NOT EXISTS (SELECT FROM statements_match m WHERE m.line_id = l.id AND m.unmade_at IS NULL)"
 
 _NAMED = f"""
-(SELECT o.id FROM (SELECT DISTINCT upper(f[1]) AS word FROM regexp_matches(%(words)s, '[[:alnum:]_-]{{12,100}}', 'g') f) n
+(SELECT o.id FROM (SELECT DISTINCT upper(found[1]) AS word FROM {NAMES.format(text="%(words)s")}) n
   JOIN dispatch_operation o ON o.key_hash = hashtextextended(n.word, 0) AND upper(o.operation_key) = n.word
   WHERE {SENT} LIMIT %(few)s)
 UNION
