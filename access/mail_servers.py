@@ -31,7 +31,7 @@ def told(code: int, said: bytes | str) -> str:
 def in_one_line(said: bytes | str) -> str:
     """Words of others in one line, without secrets, not too long."""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    return hide(" ".join(text.split()))[:200]
+    return hide(" ".join("".join(c if c.isprintable() else " " for c in text).split()))[:200]
 
 
 def _cut(connection: Callable[[], socket | None]) -> None:

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from dispatch.callback_terms import Stage
-from dispatch.comparison import Difference, Unreadable, differences, read_json, receipt_of
+from dispatch.comparison import Difference, Unreadable, differences, read_json, receipt_at, receipt_of
 from dispatch.contracts import Action, Contract, Meaning
 from dispatch.item_terms import ItemsTold, told_of
 from dispatch.paths import at_path
@@ -82,11 +82,14 @@ _NO_CERTIFICATE = "ALERT_CERTIFICATE_REQUIRED"
 """TLS 1.3 says so only after the request has left; it takes no request in before a certificate has come."""
 
 STATUSES: dict[int, tuple[Outcome, bool]] = {
-    **dict.fromkeys((400, 402, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422, 431, 451, 501), (Outcome.REFUSED, False)),
+    **dict.fromkeys((400, 402, 404, 405, 410, 411, 412, 413, 414, 415, 422, 431, 451, 501), (Outcome.REFUSED, False)),
     **dict.fromkeys((401, 403, 407), (Outcome.NOT_APPLIED, True)),
     **dict.fromkeys((421, 425, 429), (Outcome.NOT_APPLIED, False)),
 }  # fmt: skip
-"""What a status definitely means where the contract says nothing. All others, 408, 409 and 5xx with them, are doubt."""
+"""What a status definitely means where the contract says nothing. All others, 408, 409 and 5xx with them, are doubt.
+
+So is 406: some servers find only after the work that they cannot write its result as was asked.
+"""
 
 
 def read_exchange(
@@ -120,7 +123,7 @@ def retry_after(value: str, *, now: datetime, longest: float) -> float | None:
         return min(float(value[:9]), longest)
     try:
         at = parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return min(max((at - now).total_seconds(), 0.0), longest)
@@ -142,8 +145,7 @@ def _without_answer(seen: Exchange) -> Reading:
 
 
 def _duplicate(contract: Contract, content: dict[str, object]) -> Reading:
-    told = at_path(content, contract.duplicate_receipt_path) if contract.duplicate_receipt_path else None
-    receipt = str(told)[:200] if isinstance(told, str | int) and not isinstance(told, bool) else ""
+    receipt = receipt_at(content, contract.duplicate_receipt_path)
     # What can be fetched is compared with what was approved before it counts as ours.
     compared_first = contract.lookup is not None and contract.lookup.by_key
     if contract.duplicate_is_proof and receipt and not compared_first:

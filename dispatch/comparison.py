@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dispatch.forms import is_form, pairs, values
-from dispatch.paths import at_path
+from dispatch.paths import at_path, word_at
+from dispatch.texts import kept
 
 
 class Unreadable(Exception):
@@ -50,8 +51,12 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 def receipt_of(places: Places, content: dict[str, Any]) -> str:
     """The receiver's own id of what it did, or ""."""
-    value = at_path(content, places.receipt_path) if places.receipt_path else None
-    return str(value)[:200] if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return receipt_at(content, places.receipt_path)
+
+
+def receipt_at(content: dict[str, Any], path: str) -> str:
+    """An id at a place of what a receiver said, or ""."""
+    return "" if isinstance(at_path(content, path), bool) else word_at(content, path)[:200]
 
 
 def differences(
@@ -100,6 +105,6 @@ def _unequal(prefix: str, approved: dict[str, Any], told: dict[str, Any]) -> lis
 
 
 def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    if value is None:
+        return None
+    return kept(value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False))

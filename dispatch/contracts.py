@@ -18,7 +18,7 @@ from approvals.rendering import LEFT_OUT
 from dispatch.authentication import HeaderName, OAuth, Signing, Tls, is_header
 from dispatch.callback_terms import Callbacks, Progress
 from dispatch.item_terms import Items
-from dispatch.paths import at_path
+from dispatch.paths import at_path, word_at
 from dispatch.templates import unknown_places
 
 PERMANENT: Final = "permanent"
@@ -68,7 +68,8 @@ class Meaning(StrEnum):
 
 
 class Signal(_Frozen):
-    """One way to recognise an answer: its status and, where that is not enough, a value at a path of its JSON."""
+    """One way to recognise an answer: its status and, where that is not enough, a value at a path of its JSON, as text: a
+    number, true and false are written out."""
 
     status: Status
     path: str = ""
@@ -77,7 +78,8 @@ class Signal(_Frozen):
     def matches(self, status: int | None, content: Any) -> bool:
         if status != self.status:
             return False
-        return not self.path or at_path(content, self.path) == self.equals
+        told = at_path(content, self.path) if self.path else self.equals
+        return isinstance(told, str | int) and (not self.path or word_at(content, self.path) == self.equals)
 
 
 Template = Annotated[str, StringConstraints(max_length=500), AfterValidator(_known_places)]
@@ -168,6 +170,8 @@ class Lookup(_Frozen):
 
     schedule: tuple[Seconds, ...] = (1, 2, 5, 15, 60)
     count_path: str = ""
+    """Where it says how many there are, as a number or as the list of them: none is "not there", whatever the status."""
+
     progress: Progress | None = None
     """Where what is found says how far it is, for a receiver that accepts first; without it what is found is done."""
 

@@ -126,7 +126,7 @@ def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: da
     if any(s.closed_at is None for s in submissions):
         return False
     last = outcomes.quiet_from(operation, submissions)
-    counts_from = contract.absence_counts_from(last) if last is not None else None
+    counts_from = outcomes.absence_counts_from(operation, last) if last is not None else None
     # What was accepted may be done until the time for its confirmation is over.
     until = outcomes.confirm_by(operation, outcomes.counting(operation), contract)
     return counts_from is not None and asked_at >= max(counts_from, until or counts_from)

@@ -10,6 +10,7 @@ from access.roles import Actor
 from access.statements import Update, insert
 from dispatch.models import Observation, Operation
 from dispatch.states import SETTLED, NextStep, OperationState
+from dispatch.texts import kept, shown
 from workflows import journal
 from workflows.models import Job
 
@@ -61,7 +62,9 @@ def observe(
     receipt_id: str = "",
     digest: str = "",
 ) -> Observation:
-    """Keep something that was seen, and journal it as a digest (of `detail`, unless one is given): `operation.observed`."""
+    """Keep something that was seen, and journal it as a digest (of `detail`, unless one is given): `operation.observed`.
+
+    The words may be others': what cannot be kept, and what is secret, is taken out."""
     digest = digest or (hashlib.sha256(detail.encode()).hexdigest() if detail else "")
     row = insert(
         Observation(
@@ -70,10 +73,10 @@ def observe(
             kind=kind,
             finding=finding,
             proves=proves,
-            summary=summary[:500],
-            detail=detail[:100_000].replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+            summary=shown(summary)[:500],
+            detail=shown(detail)[:100_000],
             digest=digest,
-            receipt_id=receipt_id[:200],
+            receipt_id=kept(receipt_id)[:200],
             seen_by=actor.name,
             seen_at=now,
         )

@@ -23,7 +23,7 @@ from approvals.standing import (
     first_failure,
     mark_sent,
 )
-from dispatch import locks, quarantining
+from dispatch import locks, outcomes, quarantining
 from dispatch.connectors.seam import Sending
 from dispatch.contracts import Contract
 from dispatch.frozen import sending_of
@@ -130,6 +130,8 @@ def open_locked(
     if (waits := _waits(claim, job, operation, waits_for, now)) is not None:
         return waits
     permit = permit_of(operation)
+    if permit == "window":
+        outcomes.renew_window(operation)
     if permit == "approval" and looked is UNSEEN and is_looked_at(job):
         # It was unknown when it was taken up, and has been settled as not applied since: the approval permits it now.
         return NotOpened("the workflow has to look at it first", now)

@@ -28,6 +28,7 @@ from dispatch.proofs import MACHINE as MACHINE
 from dispatch.proofs import ring_next, stop_dependents
 from dispatch.rendering import latest_contract
 from dispatch.states import NextStep, OperationState
+from dispatch.texts import shown
 from dispatch.wire import Exchange
 from workflows import journal
 from workflows.models import Job
@@ -54,8 +55,8 @@ def close_submission(
         outcome=reading.outcome.value,
         fault=reading.fault[:300],
         status=seen.status if seen is not None else None,
-        response_headers=json.dumps(_shown_headers(seen)) if digest else "",
-        response_body=body[:_KEPT].decode("utf-8", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+        response_headers=shown(json.dumps(_shown_headers(seen))) if digest else "",
+        response_body=shown(body[:_KEPT].decode("utf-8", "replace")),
         response_digest=digest,
         receipt_id=reading.receipt_id,
         **sent,
@@ -282,11 +283,30 @@ def _marks(operation: Operation, every: Sequence[Submission]) -> dict[str, Any]:
 
 def safe_until(operation: Operation, first: datetime) -> datetime | None:
     """The stricter of the contract at the first send and the one in force now."""
+    until = [contract.resubmit_safe_until(first) for contract in _both_contracts(operation)]
+    return None if None in until else min(at for at in until if at is not None)
+
+
+def renew_window(operation: Operation) -> None:
+    """Take the window of a locked operation down to what the contract in force allows: it may have been put right since."""
+    first, known = operation.first_may_have_been_sent_at, operation.resubmit_safe_until
+    if first is None or known is None:
+        return
+    until = safe_until(operation, first)
+    if until is None or until < known:
+        plan(operation, NextStep(operation.next_step), operation.next_step_at, resubmit_safe_until=until)
+
+
+def absence_counts_from(operation: Operation, quiet_at: datetime) -> datetime | None:
+    """From when finding nothing proves that nothing was applied, by the stricter of both contracts; None: never."""
+    counts = [contract.absence_counts_from(quiet_at) for contract in _both_contracts(operation)]
+    return None if None in counts else max(at for at in counts if at is not None)
+
+
+def _both_contracts(operation: Operation) -> tuple[Contract, Contract]:
     frozen = Contract.of(operation.contract.terms)
     in_force = latest_contract(operation.receiver_id)
-    now = Contract.of(in_force.terms) if in_force is not None else frozen
-    both = (frozen.resubmit_safe_until(first), now.resubmit_safe_until(first))
-    return None if None in both else min(at for at in both if at is not None)
+    return frozen, Contract.of(in_force.terms) if in_force is not None else frozen
 
 
 def _perhaps_twice(

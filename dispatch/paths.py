@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dispatch.texts import kept
+
 
 def at_path(content: Any, path: str) -> Any:
     """The value at a dotted path of parsed JSON, or None. A number is a place in a list, from 0."""
@@ -22,4 +24,4 @@ def word_at(content: Any, path: str) -> str:
     value = at_path(content, path) if path else None
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, str | int) else ""
+    return kept(str(value)) if isinstance(value, str | int) else ""

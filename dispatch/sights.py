@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from dispatch.callback_terms import Stage
 from dispatch.comparison import Unreadable, differences, read_json, receipt_of
-from dispatch.contracts import Action, Contract
+from dispatch.contracts import Action, Contract, Lookup
 from dispatch.item_terms import told_of
 from dispatch.paths import at_path, word_at
 from dispatch.wire import Exchange
@@ -51,7 +52,11 @@ def read_sight(
         return Sight(Found.ABSENT, f"answered {seen.status}: nothing there")
     if seen.status not in contract.lookup.found or not content or action is None:
         return Sight(Found.UNCLEAR, f"answered {seen.status}")
-    receipt = receipt_of(action, content)
+    receipt, count = receipt_of(action, content), _count(contract.lookup, content)
+    if count is None:
+        return Sight(Found.UNCLEAR, f"answered {seen.status}, but does not say how many there are")
+    if count == 0:
+        return Sight(Found.ABSENT, f"answered {seen.status}: nothing there")
     if contract.lookup.progress is not None:
         stage = contract.lookup.progress.stage_of(content)
         if stage is not Stage.APPLIED:
@@ -65,8 +70,7 @@ def read_sight(
             return Sight(Found.DIFFERS, f"there, but only in part: {items.summary}", receipt, detail)
         if items.stage is not Stage.APPLIED:
             return Sight(Found(items.stage.value), f"answered {seen.status}: {items.summary}", receipt)
-    count = at_path(content, contract.lookup.count_path) if contract.lookup.count_path else 1
-    if isinstance(count, int) and count > 1:
+    if count > 1:
         return Sight(Found.DUPLICATE, f"the receiver holds {count} effects under this key", receipt)
     differs = differences(action, sent=sent, record=record, content=content, fields=action.echo_fields)
     if differs:
@@ -77,4 +81,20 @@ def read_sight(
             receipt,
             json.dumps([asdict(d) for d in differs]),
         )
+    compared = action.record_path or action.echo_path or action.items is not None
+    if action.receipt_required and not (receipt or compared):
+        # A page that says "found: nothing" looks just like this.
+        return Sight(
+            Found.UNCLEAR, f"answered {seen.status} without a receipt, and nothing in it can be compared"
+        )
     return Sight(Found.APPLIED, "there, as approved", receipt)
+
+
+def _count(lookup: Lookup, content: dict[str, Any]) -> int | None:
+    """How many effects an answer counts; None where its place for that holds no number and no list."""
+    if not lookup.count_path:
+        return 1
+    told, word = at_path(content, lookup.count_path), word_at(content, lookup.count_path)
+    if isinstance(told, list):
+        return len(told)
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 10 else None

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+from collections.abc import Iterable
 from functools import cache
 from urllib.parse import quote, urlsplit
 
@@ -43,6 +44,7 @@ _SHAPES = (
     (re.compile(r"\beyJ[\w-]{8,4000}\.[\w-]{8,4000}\.[\w-]{0,4000}"), HIDDEN),
 )
 _remembered: set[str] = set()
+"""What references were read as, and tokens."""
 
 
 def remember(secret: str) -> None:
@@ -50,6 +52,7 @@ def remember(secret: str) -> None:
     if secret not in _remembered and len(secret) >= SHORTEST_SECRET:
         _remembered.add(secret)
         _values.cache_clear()
+        _read.cache_clear()
 
 
 def hide(text: str) -> str:
@@ -60,6 +63,12 @@ def hide(text: str) -> str:
     for shape, instead in _SHAPES:
         text = shape.sub(instead, text)
     return text
+
+
+def hide_read(text: str) -> str:
+    """The text without the secrets that `remember` was given, and nothing else changed: for what is kept as evidence."""
+    values = _read()
+    return text if values is None else values.sub(HIDDEN, text)
 
 
 class HidingFormatter(logging.Formatter):
@@ -77,7 +86,16 @@ def _values() -> re.Pattern[str] | None:
         if _SAYS_SECRET.search(name):
             found.add(value.strip())
         found |= _password_of(value)
-    written = {form for value in found if len(value) >= SHORTEST_SECRET for form in _forms(value)}
+    return _any_of(found)
+
+
+@cache
+def _read() -> re.Pattern[str] | None:
+    return _any_of(_remembered)
+
+
+def _any_of(values: Iterable[str]) -> re.Pattern[str] | None:
+    written = {form for value in values if len(value) >= SHORTEST_SECRET for form in _forms(value)}
     if not written:
         return None
     return re.compile("|".join(re.escape(form) for form in sorted(written, key=len, reverse=True)))

@@ -46,9 +46,9 @@ def read_callback(body: bytes, terms: Callbacks) -> Told:
         return Told({}, problem=str(unreadable).replace("the answer", "it"))
     return Told(
         content=content,
-        key=kept(word_at(content, terms.key_path))[:100],
-        receipt_id=kept(receipt_of(terms, content)),
-        word=kept(word_at(content, terms.progress.path))[:100],
+        key=word_at(content, terms.key_path)[:100],
+        receipt_id=receipt_of(terms, content),
+        word=word_at(content, terms.progress.path)[:100],
         stage=terms.progress.stage_of(content),
     )
 
@@ -69,8 +69,3 @@ def finding_of(told: Told, terms: Callbacks, *, sent: bytes, record: str) -> Fin
             DIFFERS, f"{said}, but differs: {names}"[:500], json.dumps([asdict(d) for d in differs])
         )
     return Finding(Stage.APPLIED.value, said)
-
-
-def kept(text: str) -> str:
-    """The text without what PostgreSQL cannot keep."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

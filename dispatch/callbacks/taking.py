@@ -15,7 +15,7 @@ from access.roles import WORKER, Actor, ActorKind
 from access.tenancy import acting
 from dispatch import locks, outcomes, proofs
 from dispatch.callback_terms import Callbacks, Stage
-from dispatch.callbacks.reading import DIFFERS, Finding, Told, finding_of, kept, read_callback
+from dispatch.callbacks.reading import DIFFERS, Finding, Told, finding_of, read_callback
 from dispatch.callbacks.signing import Message
 from dispatch.contracts import Contract
 from dispatch.deriving import derive_job
@@ -24,6 +24,7 @@ from dispatch.moving import observe
 from dispatch.refusing import take_as_failed
 from dispatch.rendering import latest_contract
 from dispatch.states import WITHOUT_EFFECT, OperationState
+from dispatch.texts import kept
 from workflows.locks import lock_name
 from workflows.models import Job
 

@@ -15,6 +15,7 @@ from access.secrets import SecretMissing
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.connectors.seam import Connector, Sending
 from dispatch.sights import Found, Sight
+from dispatch.texts import kept, shown
 from dispatch.wire import Barrier, Exchange, NotBegun
 from web.redaction import hide
 
@@ -61,13 +62,14 @@ def read_through(connector: Connector, seen: Exchange, sending: Sending, now: da
         return Reading(outcome, f"its connector could not read the answer: {_told(failed)}"[:300])
     if not seen.marked and reading.outcome not in (*DEFINITELY_NOTHING, Outcome.REFUSED):
         return _UNASKED  # whatever it reads there, nobody was asked before it came about
-    return reading
+    return replace(reading, fault=shown(reading.fault), receipt_id=kept(reading.receipt_id)[:200])
 
 
 def look_through(connector: Connector, sending: Sending) -> Sight:
     """Ask what became of an operation. What goes wrong is no sight of anything."""
     try:
-        return connector.look_up(sending)
+        sight = connector.look_up(sending)
+        return replace(sight, summary=shown(sight.summary), receipt_id=kept(sight.receipt_id)[:200])
     except SecretMissing as missing:
         return Sight(Found.UNCLEAR, str(missing))
     except Exception as failed:  # as above

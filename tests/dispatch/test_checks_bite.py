@@ -170,7 +170,8 @@ def approved(*, unknown: bool) -> tuple[Dispatching, Job]:
     if unknown:
         as_owner(
             "dispatch_operation",
-            "state = 'UNKNOWN', next_step = 'resubmit', resubmit_safe_until = now() + interval '1 h' WHERE job_id = %s",
+            "state = 'UNKNOWN', next_step = 'resubmit', first_may_have_been_sent_at = now(),"
+            " resubmit_safe_until = now() + interval '1 h' WHERE job_id = %s",
             [job.pk],
         )
     else:
