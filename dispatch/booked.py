@@ -11,10 +11,10 @@ from datetime import datetime
 from enum import StrEnum
 
 from access.roles import Actor
-from dispatch import proofs, settling
+from dispatch import proofs, reversals, settling
 from dispatch.models import Observation, Operation
 from dispatch.moving import observe
-from dispatch.states import OperationState
+from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
 from workflows.models import Job
 from workflows.states import ENDED
 
@@ -75,8 +75,8 @@ def booked_differently(*, job: Job, operation: Operation, line: Line, actor: Act
 def line_taken_away(*, job: Job, operation: Operation, summary: str, actor: Actor, now: datetime) -> bool:
     """The line that confirmed it is not its line after all; whether it is in doubt again, from then on without a send.
 
-    An operation that something else proves stays confirmed. In a job that has ended nothing moves: a case asks, and a
-    person reopens it.
+    An operation that something else proves stays confirmed. In a job that has ended, of what is compensated, and where
+    another operation is at its record nothing moves: a case asks, and a person reopens it.
     """
     proven = Observation.objects.filter(operation=operation, finding="applied", proves=True).exclude(
         kind=KIND
@@ -86,11 +86,22 @@ def line_taken_away(*, job: Job, operation: Operation, summary: str, actor: Acto
     )  # fmt: skip
     if operation.state != S.CONFIRMED or proven.exists():
         return False
-    if job.state in ENDED:
+    if job.state in ENDED or _is_built_on(operation):
         proofs.contradict(job, operation, "taken away", actor)
         return False
     settling.reopen(job=job, operation=operation, summary=summary, actor=actor, now=now)
     return True
+
+
+def _is_built_on(operation: Operation) -> bool:
+    """Whether something follows from its being applied: it is compensated, or its record is another operation's by now."""
+    on_its_record = Operation.objects.filter(
+        receiver=operation.receiver_id,
+        account=operation.account,
+        record=operation.record,
+        state__in=IN_DOUBT_OR_FLIGHT,
+    ).exclude(pk=operation.pk)
+    return reversals.taken_back(operation).at_most > 0 or on_its_record.exists()
 
 
 def _observe(

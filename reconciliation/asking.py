@@ -178,7 +178,7 @@ ASKS: tuple[Ask, ...] = (
     ),
     Ask(
         "accept", "Accept the difference", AcceptForm, "Ask for a second person",
-        lambda a: outcomes.accept_conflict(**a.here, **a.only("reason")),
+        lambda a: outcomes.accept_conflict(**a.here, **a.only("difference", "reason")),
         verb=_V.ACCEPT_CONFLICT, stop=True,
     ),
     Ask(

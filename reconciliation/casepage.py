@@ -150,6 +150,9 @@ class CasePage:
     comments: Sequence[CommentRow]
     request: PendingRequest | None
     differences: Sequence[Difference]
+    difference: str
+    """The same in words, by which a form says which difference was seen."""
+
     """What was done otherwise than was approved, while that is the question."""
     fates_if_cancelled: Sequence[FateOf]
 
@@ -219,6 +222,7 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         comments=_comments(case),
         request=_pending(situation, person_id, held),
         differences=doubt.differences if doubt and doubt.operation.state == S.CONFLICTED else (),
+        difference=doubt.difference if doubt and doubt.operation.state == S.CONFLICTED else "",
         fates_if_cancelled=_fates(case.job),
     )
 

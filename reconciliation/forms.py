@@ -133,7 +133,13 @@ class ResubmitForm(ReasonForm):
 
 
 class AcceptForm(ReasonForm):
+    """`difference` is what was on the screen: that stands, and nothing that was told since."""
+
+    difference = forms.CharField(max_length=2000, required=False, strip=False, widget=forms.HiddenInput)
     reason = _words("Why the difference can stand", "Say why the difference can stand.")
+
+    def fit(self, page: CasePage) -> None:
+        self.fields["difference"].initial = page.difference
 
 
 class GoOnForm(ReasonForm):

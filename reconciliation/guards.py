@@ -68,10 +68,11 @@ def resubmit(s: Situation) -> str:
     doubt = s.doubt
     if doubt is None or doubt.operation.state not in (S.UNKNOWN, S.NOT_APPLIED):
         return "Only what is unknown, or known not to have been applied, can be sent again."
-    return _stopped(s, doubt) or _window(s, doubt) or _in_flight(s, doubt)
+    return forbids_a_send(s, doubt) or _window(s, doubt) or _in_flight(s, doubt)
 
 
-def _stopped(s: Situation, doubt: Doubt) -> str:
+def forbids_a_send(s: Situation, doubt: Doubt) -> str:
+    """What forbids any send of it: also to whoever orders one together with saying that it was not applied."""
     operation, job = doubt.operation, s.job
     if job.state in ENDED:
         return f"{job.label} has ended. Nothing more is sent for it."

@@ -30,6 +30,7 @@ from dispatch.outcomes import quiet_from, safe_until
 from dispatch.permits import what_stops_the_organisation
 from dispatch.states import OperationState
 from reconciliation import reopening
+from reconciliation.casework import storable
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
 from reconciliation.reversing import NOTHING, Compensable, compensable
@@ -113,6 +114,18 @@ class Doubt:
         """What the receiver says it did otherwise than was approved, by its latest word that names it."""
         told = (_told(o) for o in reversed(self.observations) if o.finding == "differs")
         return next((found for found in told if found), ())
+
+    @property
+    def difference(self) -> str:
+        """The same in words, as it is kept with whoever lets it stand; with the receiver's last word where that names no field."""
+        told = [
+            f"{d.field}: {d.approved} was approved, {d.told or 'nothing'} was done" for d in self.differences
+        ]
+        last = next((o for o in reversed(self.observations) if o.finding == "differs"), None)
+        if last is not None and not _told(last):
+            told.append(last.summary)
+        # As a form brings it back: on one line, and without what no row can hold.
+        return storable(" ".join("; ".join(told).split()))[:2000]
 
     def last_lookup(self) -> Observation | None:
         return next((o for o in reversed(self.observations) if o.kind == "lookup"), None)

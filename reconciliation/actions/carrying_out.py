@@ -14,6 +14,7 @@ from dispatch import settling
 from dispatch.models import Operation
 from dispatch.moving import move, observe
 from dispatch.states import NextStep, OperationState
+from reconciliation import guards
 from reconciliation.actions.comparing import Receipt, compare
 from reconciliation.actions.working import EvidenceMissing, NotAllowedNow
 from reconciliation.casework import close_case
@@ -46,6 +47,8 @@ def check(situation: Situation, operation: Operation, deed: Deed) -> None:
     """What the verb's own rule does not know: the evidence that this deed brings."""
     if deed.verb is VerbName.CONFIRM_NOT_APPLIED:
         _check_not_applied(situation, deed)
+    if deed.verb is VerbName.ACCEPT_CONFLICT:
+        _check_difference(situation, deed)
     if deed.verb is VerbName.CONFIRM_WITH_RECEIPT:
         compare(situation, operation, Receipt.read(deed.details), has_file=bool(deed.details["file"]))
 
@@ -115,6 +118,15 @@ def _reopen(job: Job, operation: Operation, situation: Situation, deed: Deed) ->
     return f"{operation.label} is unknown again. A new case asks what became of it."
 
 
+def _check_difference(situation: Situation, deed: Deed) -> None:
+    """What is let stand is what whoever asked has seen: a look-up or a line may have told something else since."""
+    assert situation.doubt is not None
+    if (says := situation.doubt.difference) != deed.details.get("difference", ""):
+        raise NotAllowedNow(
+            f"The receiver says something else by now: {says}. Whoever lets that stand has to see it first; nothing was done."
+        )
+
+
 def _check_not_applied(situation: Situation, deed: Deed) -> None:
     doubt = situation.doubt
     assert doubt is not None
@@ -126,10 +138,8 @@ def _check_not_applied(situation: Situation, deed: Deed) -> None:
         raise EvidenceMissing("Say what follows: stop, or send again.")
     if deed.details["then"] == SEND_AGAIN and doubt.proposal.expires_at <= situation.clock:
         raise NotAllowedNow("The approval has expired, so it cannot be sent again. Close it as not applied.")
-    if deed.details["then"] == SEND_AGAIN and not doubt.same_bytes:
-        raise NotAllowedNow("The bytes are not the ones that were approved and sent before.")
-    if deed.details["then"] == SEND_AGAIN and situation.job.cancel_requested_at is not None:
-        raise NotAllowedNow(f"{situation.job.cancel_requested_by} asked to cancel {situation.job.label}.")
+    if deed.details["then"] == SEND_AGAIN and (why := guards.forbids_a_send(situation, doubt)):
+        raise NotAllowedNow(f"It cannot be sent again: {why} Close it as not applied.")
 
 
 def _check_lookup(situation: Situation, doubt: Doubt) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
@@ -11,6 +11,8 @@ from access.refusals import Unprocessable
 from dispatch.models import Operation
 from reconciliation.actions.working import text
 from reconciliation.situation import Doubt, Situation
+from web.redaction import hide
+from workflows.locks import lock_name
 
 
 class DoesNotMatch(Unprocessable):
@@ -51,6 +53,10 @@ class Receipt:
         number = self.receipt_id.strip()
         return f"Receipt {number}" if number else "A receipt without a number"
 
+    def without_secrets(self) -> Receipt:
+        """As it is kept: with the case, with the operation and with a request for a second person."""
+        return replace(self, record=hide(self.record), obtained_from=hide(self.obtained_from))
+
     def as_text(self) -> str:
         """All that was entered, a line each."""
         lines = [
@@ -89,6 +95,8 @@ def _compare_receipt_id(operation: Operation, receipt: Receipt, has_file: bool) 
         raise DoesNotMatch("receipt_id", "Enter the receipt's number, or add the receipt as a file.")
     if len(number) > 200 or not number.isprintable():
         raise DoesNotMatch("receipt_id", "Enter the receipt's number, up to 200 printable characters.")
+    if number:  # of two who put one receipt to two operations at once the second sees the first
+        lock_name("receipt", operation.tenant_id, f"{operation.receiver_id} {number}")
     others = Operation.objects.filter(receiver=operation.receiver_id, receipt_id=number).exclude(
         pk=operation.pk
     )

@@ -29,6 +29,9 @@ from workflows.actions.submit import CheckedSubmission, submit_inside
 from workflows.journal import part_of
 from workflows.models import Job
 
+MOST_DIGITS = 20
+"""Before the point or behind it, of an amount that anybody takes back."""
+
 
 class CannotCompensate(Conflict):
     """What stands in the way, in a sentence: it was not applied, it is taken back, or nobody wrote how."""
@@ -155,7 +158,9 @@ def _minor(operation: Operation, amount: str) -> int | None:
         given = Decimal(amount)
     except InvalidOperation:
         raise NotSoMuch("Enter the amount in figures, such as 4800.00.") from None
-    minor = as_minor(given, operation.currency) if given.is_finite() else None
+    # Looked at before it is worked out: a number of many thousands of digits is written in a few letters.
+    in_reach = given.is_finite() and abs(given.adjusted()) < MOST_DIGITS
+    minor = as_minor(given, operation.currency) if in_reach else None
     if minor is None or not 0 < minor <= left:
         most = reversals.in_words(left, operation.currency)
         raise NotSoMuch(f"Enter an amount above nothing, and no more than the {most} that are left.")

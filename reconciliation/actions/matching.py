@@ -8,10 +8,12 @@ from datetime import datetime
 from reconciliation.actions import carrying_out, seconding
 from reconciliation.actions.carrying_out import Deed
 from reconciliation.actions.outcomes import begin
-from reconciliation.actions.working import Worked, operator, text, worked, working
+from reconciliation.actions.working import LONGEST, Worked, operator, text, worked, working
+from reconciliation.casework import storable
 from reconciliation.kinds import VerbName
 from statements.matching import making
 from statements.matching.making import Pair
+from web.redaction import hide
 
 
 def match_line(
@@ -38,7 +40,7 @@ def match_line(
         if apart:
             reason = text(reason, f"{apart}: say why, for the second person who has to agree.")
         details = {"lines": ",".join(str(p.line_id) for p in pairs), "line": making.named(pairs)}
-        deed = Deed(VerbName.MATCH_LINE, reason.strip(), details, actor, None, now)
+        deed = Deed(VerbName.MATCH_LINE, hide(storable(reason)).strip()[:LONGEST], details, actor, None, now)
         if apart:
             request = seconding.ask_for_second(situation, deed)
             return worked(

@@ -160,26 +160,21 @@ def resubmit_inside(*, case_id: int, person_id: int, version: int, reason: str, 
 
 
 def accept_conflict(
-    *, tenant_id: int, case_id: int, person_id: int, version: int, reason: str, now: datetime
+    *, tenant_id: int, case_id: int, person_id: int, version: int, difference: str, reason: str, now: datetime
 ) -> Worked:
     """Ask a second person to let stand what was done, though it differs from what was approved.
 
-    Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing, SameVerbAsked.
+    `difference`: as it was on the screen (`Doubt.difference`); where the receiver says something else by now, nothing is
+    asked, and the same holds for the second person. Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing, SameVerbAsked.
     """
     with working(tenant_id, case_id, person_id, VerbName.ACCEPT_CONFLICT.value):
-        situation, _ = begin(case_id, version, person_id, VerbName.ACCEPT_CONFLICT)
+        situation, operation = begin(case_id, version, person_id, VerbName.ACCEPT_CONFLICT)
         reason = text(reason, "Say why the difference can stand.")
-        details = {"difference": difference_of(situation)}
+        details = {"difference": difference}
         deed = Deed(VerbName.ACCEPT_CONFLICT, reason, details, operator(person_id), None, now)
+        carrying_out.check(situation, operation, deed)
         request = seconding.ask_for_second(situation, deed)
         return worked(case_id, situation.job, "Asked for. A second person has to agree.", request.pk)
-
-
-def difference_of(situation: Situation) -> str:
-    """What was approved and what the receiver says it did, field by field, as it is asked to be let stand."""
-    found = situation.doubt.differences if situation.doubt else ()
-    told = (f"{d.field}: {d.approved} was approved, {d.told or 'nothing'} was done" for d in found)
-    return "; ".join(told)[:2000]
 
 
 def begin(case_id: int, version: int, person_id: int, name: VerbName) -> tuple[Situation, Operation]:

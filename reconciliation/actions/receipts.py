@@ -42,6 +42,7 @@ def confirm_with_receipt(
     with working(tenant_id, case_id, person_id, VerbName.CONFIRM_WITH_RECEIPT.value):
         situation, operation = begin(case_id, version, person_id, VerbName.CONFIRM_WITH_RECEIPT)
         actor = operator(person_id)
+        receipt = receipt.without_secrets()
         compare(situation, operation, receipt, has_file=paper is not None)
         said = hide(f"{receipt.title}, obtained from {receipt.obtained_from}. {note}".strip())
         details = {**receipt.details, "file": "" if paper is None else paper.digest}

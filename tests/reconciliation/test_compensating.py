@@ -383,3 +383,12 @@ def test_a_workflow_that_compensates_has_the_input_for_it() -> None:
 
     with pytest.raises(BadDefinition, match="Applied as its input"):
         Workflow("w", revision="1", input=Order, compensates=("test-orders",))
+
+
+@pytest.mark.parametrize("amount", ["1E999999", "1E-999999999", "9" * 60])
+def test_an_amount_that_cannot_be_worked_out_takes_nothing_back(amount: str) -> None:
+    with FaultServer(ok("R-1")) as erp:
+        desk = a_desk(erp)
+        _, operation = applied(desk)
+        with pytest.raises(NotSoMuch):
+            asked(desk, operation, amount=amount)

@@ -327,8 +327,9 @@ def test_a_difference_is_accepted_by_two_people() -> None:
         job, case = desk.unknown()
     assert (case.kind, desk.page(case).state_words) == ("conflicted", "Answer differs")
     with pytest.raises(EvidenceMissing):
-        desk.act(accept_conflict, case, reason="")
-    desk.act(accept_conflict, case, reason="They agreed on 1.00 by telephone.")
+        desk.act(accept_conflict, case, reason="", difference=desk.page(case).difference)
+    seen = desk.page(case).difference
+    desk.act(accept_conflict, case, reason="They agreed on 1.00 by telephone.", difference=seen)
     assert desk.sending.operation(job).state == "CONFLICTED"
     done = desk.answer(second, desk.fresh(case), desk.ben)
     assert (done.resolution, done.job_state) == ("difference accepted", "CONFIRMED")

@@ -170,7 +170,16 @@ def test_a_difference_is_accepted_by_two() -> None:
         desk = neither(erp)
         job, case = desk.unknown()
     assert went_to_the_case(
-        desk, post(desk, desk.anna, "case-accept", case, reason="Agreed by telephone."), case
+        desk,
+        post(
+            desk,
+            desk.anna,
+            "case-accept",
+            case,
+            reason="Agreed by telephone.",
+            difference=desk.page(case).difference,
+        ),
+        case,
     )
     case = desk.fresh(case)
     assert went_to_the_case(desk, post(desk, desk.ben, "case-second", case, request_of(desk, case)), case)

@@ -20,6 +20,7 @@ from statements.matching import making, running
 from statements.matching.making import Pair, Word
 from statements.matching.models import Match, MatchingSettings
 from statements.matching.settings import Settings
+from web.redaction import hide
 from workflows.locks import lock_job
 from workflows.models import Job
 
@@ -72,7 +73,7 @@ def match_lines(
         actor = authority.require(person_id, *WHO)
         locked = _lock(operations)
         pairs = [Pair(line, *locked[operation]) for line in lines for operation in operations]
-        effects = making.make(pairs, Word(actor, reason.strip()[:LONGEST_REASON], now))
+        effects = making.make(pairs, Word(actor, hide(reason).strip()[:LONGEST_REASON], now))
         return Made(tuple(effects), _sentence(pairs, effects))
 
 
@@ -94,7 +95,7 @@ def unmatch(*, tenant_id: int, match_id: int, person_id: int, reason: str, now: 
         if not reason.strip():
             raise ReasonMissing("Say why it is not this line.")
         doubted = making.unmake(
-            match, list(locked.values()), Word(actor, reason.strip()[:LONGEST_REASON], now)
+            match, list(locked.values()), Word(actor, hide(reason).strip()[:LONGEST_REASON], now)
         )
         labels = ", ".join(operation.label for _, operation in locked.values())
         if doubted:
