@@ -72,9 +72,9 @@ def why_blocked(facts: Facts) -> str:
         return f"{needs}, and what the policy allows in sum is used up for now."
     if not facts.managers:
         return f"{needs}, and nobody is a manager here."
-    kept = [f"{_people(number)} {why}" for why, number in _reasons(facts).items() if number]
-    among = f" ({', '.join(kept)})" if kept else ""
-    return f"{needs}, and those who could give them are too few: of {_people(len(facts.managers))}{among}."
+    kept = [f"{number} {why}" for why, number in _reasons(facts).items() if number]
+    among = f": {', '.join(kept)}" if kept else ""
+    return f"{needs}, more than {count(len(facts.managers), 'manager', 'managers')} can give{among}."
 
 
 def _reasons(facts: Facts) -> dict[str, int]:
@@ -93,10 +93,6 @@ def _reasons(facts: Facts) -> dict[str, int]:
         elif isinstance(excluded, OverLimit):
             found["may not approve this much"] += 1
     return found
-
-
-def _people(number: int) -> str:
-    return count(number, "manager", "managers")
 
 
 def _awaits(job: Job, proposal: Proposal, now: datetime) -> bool:

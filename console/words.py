@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from workflows import registry
 from workflows.authoring import Workflow
 from workflows.authoring.steps import VALIDATE_STAGE
@@ -32,6 +34,11 @@ def definition_of(name: str, revision: str) -> Workflow | None:
 def in_words(name: str) -> str:
     """vendor-onboarding as Vendor onboarding."""
     return name.replace("-", " ").replace("_", " ").capitalize()
+
+
+def refusal_in_words(name: str) -> str:
+    """SomebodyElseIsDeciding as somebody else is deciding: journals name a refusal by its class."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", name).lower()
 
 
 def several(count: int, one: str, many: str = "") -> str:

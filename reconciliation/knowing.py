@@ -11,7 +11,7 @@ from dispatch.states import OperationState
 from reconciliation import words
 from reconciliation.models import CaseKind
 from reconciliation.situation import Doubt, Situation
-from web.amounts import sign_and_figures
+from web.amounts import NBSP, sign_and_figures
 from workflows.models import Attempt
 
 S = OperationState
@@ -163,4 +163,4 @@ def _money(doubt: Doubt) -> str:
     if doubt.amount is None:
         return ""
     sign, figures = sign_and_figures(doubt.amount, doubt.currency)
-    return f" ({sign} {figures})"
+    return f" ({sign}{NBSP}{figures})"

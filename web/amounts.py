@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from babel.numbers import get_currency_name, get_currency_precision, get_currency_symbol
@@ -25,6 +26,7 @@ SMALL_CHANGE = {
     "BHD": ("fils", "fils"),
 }
 """Names of the smaller unit. A currency that is not here gets a fraction, as on a cheque: "and 50/100"."""
+_TYPED = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 def as_decimal(amount: Decimal | int | str) -> Decimal:
@@ -38,6 +40,13 @@ def as_decimal(amount: Decimal | int | str) -> Decimal:
     if not value.is_finite():
         raise ValueError(f"not an amount: {amount!r}")
     return value
+
+
+def typed(text: str) -> Decimal:
+    """An amount as somebody typed it: digits and one dot, "4800.00". Raises ValueError for all else, 1e3 and ١٢ too."""
+    if not _TYPED.fullmatch(text.strip()):
+        raise ValueError("Enter the amount in figures, such as 4800.00.")
+    return Decimal(text.strip())
 
 
 def sign_and_figures(amount: Decimal, currency: str) -> tuple[str, str]:

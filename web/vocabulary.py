@@ -61,3 +61,8 @@ def sign_of(code: str, words: str = "", mark: str = "") -> Sign:
     """The sign of a state. An unlisted code shows itself in words, so that a new state is never invisible."""
     known = SIGNS.get(code) or Sign(code.replace("_", " ").capitalize(), "pending")
     return Sign(words or known.words, mark or MARKS_OF_WORDS.get(words, known.mark))
+
+
+def named(code: str) -> str:
+    """A state within a sentence: “Cancelled”."""
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{sign_of(str(code)).words}\N{RIGHT DOUBLE QUOTATION MARK}"

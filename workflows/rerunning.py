@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from web.vocabulary import named
 from workflows import hooks, registry
 from workflows.authoring.steps import Step
 from workflows.kinds import NOT_STEPS, StageKind
@@ -33,9 +34,9 @@ def why_not(job: Job) -> str:
     if job.state == JobState.RECEIVED:
         return f"{job.label} is not validated yet; no step of it has run."
     if job.state in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION):
-        return f"{job.label} is {job.state}: something of it may have been sent."
+        return f"{job.label} is {named(job.state)}: something of it may have been sent."
     if job.state != JobState.VALIDATED:
-        return f"{job.label} is {job.state}: its proposal is open. Steps run again only once that is closed."
+        return f"{job.label} is {named(job.state)}: its proposal is open. Steps run again only once that is closed."
     if job.cancel_requested_at is not None:
         return f"{job.cancel_requested_by} asked to cancel {job.label}."
     if job.held_at is not None:

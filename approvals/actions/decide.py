@@ -40,6 +40,7 @@ from approvals.models import Closing, Decision, Proposal, Verdict
 from approvals.objections import NotAnApprover, NotInBulk
 from approvals.rules import Facts, Way
 from approvals.wording import clock, count
+from web.vocabulary import named
 from workflows import items, journal
 from workflows.locks import lock_job
 from workflows.models import Job
@@ -163,7 +164,7 @@ def _check(job: Job, facts: Facts, person_id: int, asked: Asked) -> Way:
             f"{job.cancel_requested_by} asked to cancel {job.label}. Nothing was decided."
         )
     if job.state != JobState.AWAITING_APPROVAL:
-        raise ProposalClosed(f"{job.label} is {job.state} and awaits no approval.")
+        raise ProposalClosed(f"{job.label} is {named(job.state)} and awaits no approval.")
     if asked.source.door == "bulk" and not facts.bulk:
         raise NotInBulk(f"The policy {proposal.policy.name} wants this decided by itself, not in bulk.")
     way = facts.way(person_id, asked.verdict)

@@ -12,6 +12,7 @@ from access.roles import Role
 from access.tenancy import acting
 from approvals.freezing import freeze, proposed_draft
 from approvals.models import Proposal
+from web.vocabulary import named
 from workflows import journal, registry
 from workflows.locks import lock_job
 from workflows.models import Job, JournalEntry
@@ -43,7 +44,7 @@ def repropose_job(*, tenant_id: int, job_id: int, person_id: int, now: datetime)
         own = [Role.SUBMITTER] if job.submitted_by_id == person_id else []
         actor = authority.require(person_id, Role.OPERATOR, *own)
         if job.state != JobState.VALIDATED:
-            raise NothingToRepropose(f"{job.label} is {job.state}; there is nothing to propose again.")
+            raise NothingToRepropose(f"{job.label} is {named(job.state)}; there is nothing to propose again.")
         saved = proposed_draft(job)
         if saved is None:
             raise NothingToRepropose(f"{job.label} has not come to a proposal yet.")

@@ -17,6 +17,7 @@ from approvals.locks import lock_job_and_proposal
 from approvals.missing import note_approvers
 from approvals.models import Closing, Proposal
 from approvals.reasons import LONGEST_SHORT, check_reason
+from web.vocabulary import named
 from workflows import journal
 from workflows.states import JobState
 
@@ -93,7 +94,7 @@ def withdraw_approval(
         if not own:
             raise NothingToWithdraw("You have no approval on this proposal that counts.")
         if job.state not in (JobState.AWAITING_APPROVAL, JobState.READY_TO_COMMIT):
-            raise TooLateToWithdraw(f"{job.label} is {job.state}; the approval has been used.")
+            raise TooLateToWithdraw(f"{job.label} is {named(job.state)}; the approval has been used.")
         void(own, reason or "withdrawn", actor.name, now)
         evidence = {"proposal": proposal.pk, "decisions": [d.pk for d in own], "reason": reason}
         if job.state == JobState.READY_TO_COMMIT:

@@ -178,6 +178,8 @@ def sentence(event: str, evidence: Mapping[str, Any]) -> str:
         known = {k: v for k, v in evidence.items() if isinstance(v, str | int) and v != ""}
         if isinstance(known.get("case"), int):
             known["case"] = f"RC-{known['case']:04d}"
+        if event.endswith(".refused") and str(known.get("why", "")).isidentifier():
+            known["why"] = f"{words.refusal_in_words(str(known['why']))}."
         said = template.format_map(known)
     except KeyError:
         before, colon, _ = template.partition("{")[0].partition(":")

@@ -47,6 +47,8 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     work = steps.work_of(found)
     undoing = undoing_of(found)
     cases, more_cases = open_cases_of(found)
+    why = queries.why_waiting(found)
+    latest = journal.latest(found)
     again = queries.runs_again(found, request.roles, request.person.pk)
     return {
         "job": found,
@@ -58,7 +60,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "workflow": words.workflow_title(found.workflow),
         "rail": queries.rail(found),
         "off_path": queries.off_path(found),
-        "why": queries.why_waiting(found),
+        "why": "" if any(c.label in why for c in cases) else why,
         "work": work,
         "waits": waits_of(found, request.roles),
         "operations": operations.operations_of(found),
@@ -79,7 +81,8 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "aside": queries.set_aside(found),
         "inputs": inputs.versions_of(found.pk),
         "cancel_is_final": found.state not in (JobState.SUBMITTED, JobState.NEEDS_RECONCILIATION),
-        "journal": journal.latest(found),
+        "journal": latest,
+        "entries": latest[0].entry.sequence,
     }
 
 

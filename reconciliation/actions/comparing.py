@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
 
 from access.refusals import Unprocessable
 from dispatch.models import Operation
 from reconciliation.actions.working import text
 from reconciliation.situation import Doubt, Situation
+from web import amounts
 from web.redaction import hide
 from workflows.locks import lock_name
 
@@ -115,8 +115,8 @@ def _compare_amount(doubt: Doubt, receipt: Receipt) -> None:
     if receipt.currency.strip().upper() != doubt.currency:
         raise DoesNotMatch("currency", "The currency on the receipt is not the one that was approved.")
     try:
-        amount = Decimal(receipt.amount.strip())
-    except InvalidOperation:
-        raise DoesNotMatch("amount", "Enter the amount in figures, such as 4800.00.") from None
-    if not amount.is_finite() or amount != doubt.amount:
+        amount = amounts.typed(receipt.amount)
+    except ValueError as not_one:
+        raise DoesNotMatch("amount", str(not_one)) from None
+    if amount != doubt.amount:
         raise DoesNotMatch("amount", "The amount on the receipt is not the one that was approved.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from access.refusals import Conflict, NotPermitted, Unprocessable
@@ -23,14 +22,12 @@ from dispatch.models import Operation, Reversal
 from reconciliation.actions.working import operator
 from reconciliation.reversing import why_not
 from reconciliation.situation import frozen_operation
+from web import amounts
 from web.redaction import hide
 from workflows import journal, known, registry, submissions
 from workflows.actions.submit import CheckedSubmission, submit_inside
 from workflows.journal import part_of
 from workflows.models import Job
-
-MOST_DIGITS = 20
-"""Before the point or behind it, of an amount that anybody takes back."""
 
 
 class CannotCompensate(Conflict):
@@ -155,12 +152,9 @@ def _minor(operation: Operation, amount: str) -> int | None:
     if not amount:
         return left
     try:
-        given = Decimal(amount)
-    except InvalidOperation:
-        raise NotSoMuch("Enter the amount in figures, such as 4800.00.") from None
-    # Looked at before it is worked out: a number of many thousands of digits is written in a few letters.
-    in_reach = given.is_finite() and abs(given.adjusted()) < MOST_DIGITS
-    minor = as_minor(given, operation.currency) if in_reach else None
+        minor = as_minor(amounts.typed(amount), operation.currency)
+    except ValueError as not_one:
+        raise NotSoMuch(str(not_one)) from None
     if minor is None or not 0 < minor <= left:
         most = reversals.in_words(left, operation.currency)
         raise NotSoMuch(f"Enter an amount above nothing, and no more than the {most} that are left.")

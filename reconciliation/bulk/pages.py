@@ -79,6 +79,7 @@ class BulkPage:
     width: str
     tabs: Sequence[Tab]
     groups: Sequence[Group]
+    chosen_by: Sequence[tuple[str, str]]
     rows: Sequence[Row]
     after: int
     may: bool
@@ -124,11 +125,21 @@ def bulk_page(bulk_id: int, roles: frozenset[Role], *, show: str = "", after: in
         width=f"{300 * settled / max(bulk.total, 1):.1f}",
         tabs=[Tab("", "All", bulk.total), *(Tab(s, WORDS[s], results[s]) for s in EntryState if results[s])],
         groups=_groups(bulk, terms) if bulk.state == BulkState.PLANNED else (),
+        chosen_by=[_in_words(name, value) for name, value in bulk.filters.items()],
         rows=_rows(found[:PAGE], terms),
         after=found[PAGE - 1].pk if len(found) > PAGE else 0,
         may=terms.role in roles,
         running=bulk.state == BulkState.RUNNING,
     )
+
+
+def _in_words(name: str, value: str) -> tuple[str, str]:
+    """What narrows a bulk as people read it."""
+    if name == "incident" and value.isdecimal():
+        value = f"INC-{int(value):04d}"
+    if name == "job" and value.isdecimal():
+        value = f"JOB-{value}"
+    return name.capitalize(), value
 
 
 def _rows(entries: Sequence[BulkEntry], terms: Terms) -> list[Row]:

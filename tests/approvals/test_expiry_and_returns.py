@@ -232,7 +232,7 @@ def test_two_who_ask_again_at_once_make_one_proposal(world: World) -> None:
 
 
 def test_a_job_that_awaits_or_never_proposed_is_not_asked_again(world: World) -> None:
-    with pytest.raises(NothingToRepropose, match="AWAITING_APPROVAL"):
+    with pytest.raises(NothingToRepropose, match="is “Awaiting approval”"):
         repropose(world, world.proposed(), world.operator)
     job = world.job()
     with pytest.raises(NothingToRepropose, match="not come to a proposal"):

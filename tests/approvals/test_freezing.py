@@ -126,7 +126,7 @@ def test_nobody_able_to_approve_is_journalled_and_blocks(world: World) -> None:
         "proposal": proposal.pk,
         "quorum": 3,
         "missing": 3,
-        "why": "It needs 3 more signatures, and those who could give them are too few: of 2 managers.",
+        "why": "It needs 3 more signatures, more than 2 managers can give.",
     }
 
 

@@ -358,7 +358,7 @@ def test_the_slip_and_the_list_say_that_nobody_can_complete_it(world: World) -> 
     world.policy(quorum=3)
     proposal = world.proposed()
     client = as_person(world.manager)
-    assert "too few: of 2 managers" in text(client.get(at(world, "approval", proposal)))
+    assert "more than 2 managers can give." in text(client.get(at(world, "approval", proposal)))
     assert "Too few people can sign" in text(client.get(at(world, "approvals")))
 
 

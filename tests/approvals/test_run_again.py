@@ -310,7 +310,7 @@ def test_what_stands_in_the_way_is_said_and_nothing_is_changed(
     refused(world, job, CannotRunAgain, f"{job.label} has not come to a proposal yet")
     rereading.GATE.set()
     proposal_of(world, job, 1)
-    refused(world, job, CannotRunAgain, "is AWAITING_APPROVAL: its proposal is open")
+    refused(world, job, CannotRunAgain, "is “Awaiting approval”: its proposal is open")
     sent_back(world, job)
     refused(world, job, Unprocessable, "Say why", reason="  ")
     refused(world, job, NoSuchStep, "There is no step “reed” .*: read, look, propose", first="reed")

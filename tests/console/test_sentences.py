@@ -15,3 +15,8 @@ def test_an_entry_without_what_its_sentence_needs_keeps_a_whole_one() -> None:
     assert all(
         len(sentence(event, {}).split()) > 0 and sentence(event, {}).endswith(".") for event in SENTENCES
     )
+
+
+def test_a_refusal_is_named_in_words_and_not_by_its_class() -> None:
+    assert sentence("decision.refused", {"why": "SameAgain"}) == "A decision was refused: same again."
+    assert sentence("answer.refused", {"why": "It is too late."}) == "An answer was refused: It is too late."

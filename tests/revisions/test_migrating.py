@@ -317,9 +317,9 @@ def test_a_job_with_a_proposal_or_past_it_is_not_migrated(
         for state, event in ((JobState.VALIDATED, "input.validated"), (JobState.PROPOSED, "proposal.frozen")):
             journal.transition(job=locked, to=state, event=event, actor=WORKER, evidence={})
     deploy(BOTH)
-    assert preview(job)[1] == [f"JOB-{job.job_id} is PROPOSED: only a job without a proposal is migrated."]
+    assert preview(job)[1] == [f"JOB-{job.job_id} is “Proposed”: only a job without a proposal is migrated."]
     before = everything(job)
-    with pytest.raises(CannotMigrate, match="is PROPOSED"):
+    with pytest.raises(CannotMigrate, match="is “Proposed”"):
         migrate(job, operator)
     assert everything(job) == before
 
@@ -467,7 +467,7 @@ def test_a_cancelled_job_stays_cancelled_and_a_held_one_held(
     cancel_job(job_id=cancelled.job_id, **where)
     hold_job(job_id=held.job_id, **where)
     deploy(BOTH)
-    with pytest.raises(CannotMigrate, match="is CANCELLED"):
+    with pytest.raises(CannotMigrate, match="is “Cancelled”"):
         migrate(cancelled, operator)
     migrate(held, operator)
     assert (held.now.revision, held.now.hold_reason) == ("2", "no")

@@ -428,7 +428,7 @@ def test_what_cannot_be_redriven_stays_as_it_is(
     given_up(tenant, failed, operator)
     for job_id, person, values, refusal, words in (
         (open_job, operator, {}, NotRedrivable, "only a failed job"),
-        (cancelled, operator, {}, NotRedrivable, "is CANCELLED"),
+        (cancelled, operator, {}, NotRedrivable, "is “Cancelled”"),
         (failed, submitter, {}, NotPermitted, "Only an operator"),
         (failed, operator, {"attempts": 21}, Unprocessable, "between 1 and 20"),
         (failed, operator, {"reason": ""}, Unprocessable, "should work now"),

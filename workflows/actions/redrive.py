@@ -10,6 +10,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
+from web.vocabulary import named
 from workflows import deadlines, hooks, journal, references, registry
 from workflows.compensation import plan
 from workflows.kinds import NOT_STEPS
@@ -81,7 +82,7 @@ def redrive_job_inside(
 def why_not_redrive(job: Job) -> str:
     """What stands in the way of redriving the job, in a sentence, or nothing. Asked again under the job's lock."""
     if job.state != JobState.FAILED:
-        return _who_was_first(job) or f"{job.label} is {job.state}; only a failed job is redriven."
+        return _who_was_first(job) or f"{job.label} is {named(job.state)}; only a failed job is redriven."
     if not JournalEntry.objects.filter(job=job, to_state=JobState.VALIDATED).exists():
         return f"{job.label} was never valid: submit it anew, with another input."
     if job.cancel_requested_at is not None:
@@ -97,7 +98,7 @@ def _who_was_first(job: Job) -> str:
     redriven = JournalEntry.objects.filter(job=job, event="job.redriven").order_by("-sequence").first()
     if redriven is None or last is None or last.sequence > redriven.sequence + 2:
         return ""
-    return f"{redriven.actor_name} has redriven {job.label} already; it is {job.state} now."
+    return f"{redriven.actor_name} has redriven {job.label} already; it is {named(job.state)} now."
 
 
 def _why_not_after_undoing(job: Job) -> str:

@@ -9,6 +9,7 @@ from access import authority
 from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import acting
+from web.vocabulary import named
 from workflows import items, journal
 from workflows.locks import lock_job
 from workflows.states import JobState
@@ -88,7 +89,7 @@ def fail_job_inside(*, job_id: int, person_id: int, reason: str, bulk: int = 0) 
     job = lock_job(job_id)
     actor = authority.require(person_id, Role.OPERATOR)
     if job.state not in (JobState.RECEIVED, JobState.VALIDATED, JobState.READY_TO_COMMIT):
-        raise CannotFail(f"{job.label} is {job.state}; it cannot simply be given up.")
+        raise CannotFail(f"{job.label} is {named(job.state)}; it cannot simply be given up.")
     items.cancel_open(job=job)
     journal.transition(
         job=job,

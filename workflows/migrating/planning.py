@@ -10,6 +10,7 @@ import json
 from django.db.models import Count
 
 from access.refusals import NotFound
+from web.vocabulary import named
 from workflows import hooks, inputs, registry, submissions
 from workflows.authoring import Ctx, Workflow
 from workflows.authoring.migrations import Migration
@@ -71,7 +72,7 @@ def plan_migration(job: Job, target: Workflow) -> Plan:
 def why_not(job: Job, target: Workflow) -> str:
     """Why this job is not migrated at all, in a sentence, or nothing. Asked again under the job's lock."""
     if job.state not in MIGRATABLE:
-        return f"{job.label} is {job.state}: only a job without a proposal is migrated."
+        return f"{job.label} is {named(job.state)}: only a job without a proposal is migrated."
     rows = JournalEntry.objects.filter(job=job, event="job.migrated").values_list("evidence", flat=True)
     if target.revision in {json.loads(evidence)["from"] for evidence in rows}:
         return f"{job.label} was on revision {target.revision} before; it does not go back."
