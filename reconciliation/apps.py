@@ -21,6 +21,7 @@ class ReconciliationConfig(AppConfig):
         )
         from reconciliation.bulk import working
         from reconciliation.incidents import sweeping
+        from reconciliation.unclaimed import looking_after
         from workflows import errands, hooks
         from workflows.replaying import comparing
         from workflows.states import ENDED, JobState
@@ -73,6 +74,7 @@ class ReconciliationConfig(AppConfig):
         errands.register(sweeping.ERRAND)
         errands.register(undelivered.ERRAND)
         errands.register(old_messages.ERRAND)
+        errands.register(looking_after.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)
         permits.objects_to_sending(redriving.why_not_send)
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)

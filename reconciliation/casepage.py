@@ -13,15 +13,16 @@ from access.roles import Role
 from dispatch.comparison import Difference
 from dispatch.explaining import Term, explain
 from dispatch.fates import FateOf, fates
+from dispatch.models import Operation
 from dispatch.states import OperationState as S
 from reconciliation import knowing, verbs
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.knowing import Known
 from reconciliation.locks import NoSuchCase
-from reconciliation.models import Case, Evidence, EvidenceFile, EvidenceKind
+from reconciliation.models import Case, Evidence, EvidenceFile, EvidenceKind, ResolutionRequest
 from reconciliation.owners import at_work
 from reconciliation.papers import LOOKS, PaperKind
-from reconciliation.situation import SECONDERS, WHO_MAY, Situation, look_at
+from reconciliation.situation import SECONDERS, WHO_MAY, Doubt, Situation, look_at
 from reconciliation.verbs import Verb
 from reconciliation.words import state_words
 from workflows.models import Job
@@ -126,10 +127,13 @@ class CasePage:
     resubmit_safe_until: datetime | None
     blocking: bool
 
-    job_id: int
+    job_id: int | None
+    """None where it asks about the lines of a statement."""
     job_label: str
     job_title: str
     job_state: str
+    statement_id: int | None
+    statement_label: str
     operation_id: int | None
     applied_id: int | None
     """The operation that "compensate" would take back, if there is one."""
@@ -162,13 +166,14 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
 
     Raises NoSuchCase.
     """
-    names = ("job", "assignee", "resolved_by", "second_person")
+    names = ("job", "statement__receiver", "assignee", "resolved_by", "second_person")
     case = Case.objects.select_related(*names).filter(pk=case_id).first()
     if case is None:
         raise NoSuchCase(f"There is no case {case_id} here.")
     held = authority.roles_of(person_id)
-    situation = look_at(job=case.job, case=case)
-    doubt, operation = situation.doubt, situation.doubt.operation if situation.doubt else None
+    situation = look_at(job=case.job, case=case) if case.job is not None else None
+    doubt = situation.doubt if situation else None
+    operation = doubt.operation if doubt else None
     return CasePage(
         case_id=case.pk,
         label=case.label,
@@ -184,10 +189,10 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         second_person=_name(case.second_person),
         amount=doubt.amount if doubt else None,
         currency=doubt.currency if doubt else "",
-        known=knowing.known(situation),
-        unknown=knowing.unknown(situation),
-        residual_risk=knowing.residual_risk(situation),
-        verbs=[_for_viewer(v, case, held, person_id) for v in verbs.verbs_of(situation)],
+        known=knowing.known(situation) if situation else [knowing.opened(case)],
+        unknown=knowing.unknown(situation) if situation else knowing.unknown_of_lines(case),
+        residual_risk=knowing.residual_risk(situation) if situation else knowing.risk_of_lines(case),
+        verbs=_verbs(situation, held, person_id) if situation else [],
         may_work=case.resolved_at is None and bool(held & set(SECONDERS)),
         outcomes=terms_of(case.kind).outcomes,
         owner_role=case.owner_role,
@@ -202,11 +207,13 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         resubmit_safe_until=doubt.safe_until if doubt else None,
         blocking=case.blocking,
         job_id=case.job_id,
-        job_label=case.job.label,
-        job_title=case.job.title,
-        job_state=case.job.state,
+        job_label=case.job.label if case.job else "",
+        job_title=case.job.title if case.job else "",
+        job_state=case.job.state if case.job else "",
+        statement_id=case.statement_id,
+        statement_label=case.statement.label if case.statement else "",
         operation_id=operation.pk if operation else None,
-        applied_id=situation.compensable.operation_id,
+        applied_id=situation.compensable.operation_id if situation else None,
         message_id=case.message_id,
         operation_label=operation.label if operation else "",
         operation_key=operation.operation_key if operation else "",
@@ -214,28 +221,38 @@ def case_page(case_id: int, person_id: int, *, now: datetime) -> CasePage:
         item_id=case.item_id,
         proposal_id=doubt.proposal.pk if doubt else None,
         proposal_label=doubt.proposal.label if doubt else "",
-        receiver=operation.receiver.title if operation else "",
+        receiver=_receiver(case, operation),
         incident_id=case.incident_id,
         contract_version=doubt.contract_version if doubt else None,
         terms=explain(doubt.contract) if doubt else [],
-        evidence=_evidence(situation),
+        evidence=_evidence(case, doubt),
         comments=_comments(case),
-        request=_pending(situation, person_id, held),
+        request=_pending(case, situation, person_id, held),
         differences=doubt.differences if doubt and doubt.operation.state == S.CONFLICTED else (),
         difference=doubt.difference if doubt and doubt.operation.state == S.CONFLICTED else "",
-        fates_if_cancelled=_fates(case.job),
+        fates_if_cancelled=_fates(case.job) if case.job else [],
     )
 
 
-def _for_viewer(verb: Verb, case: Case, held: frozenset[Role], person_id: int) -> Verb:
+def _receiver(case: Case, operation: Operation | None) -> str:
+    if case.statement is not None:
+        return str(case.statement.receiver.title)
+    return operation.receiver.title if operation else ""
+
+
+def _verbs(situation: Situation, held: frozenset[Role], person_id: int) -> list[Verb]:
+    return [_for_viewer(v, situation, held, person_id) for v in verbs.verbs_of(situation)]
+
+
+def _for_viewer(verb: Verb, situation: Situation, held: frozenset[Role], person_id: int) -> Verb:
     """The same verb, closed to whom it is not open to."""
-    may = set(WHO_MAY)
+    may, job = set(WHO_MAY), situation.job
     if verb.name is VerbName.RECORD_OUTCOME:
         may = set(SECONDERS)
-    if verb.name is VerbName.RUN_AGAIN and case.job.submitted_by_id == person_id:
+    if verb.name is VerbName.RUN_AGAIN and job.submitted_by_id == person_id:
         may |= {Role.SUBMITTER}
     if verb.name is VerbName.CANCEL:
-        own = case.job.submitted_by_id == person_id and case.job.state in BEFORE_SENDING[:-1]
+        own = job.submitted_by_id == person_id and job.state in BEFORE_SENDING[:-1]
         may = {Role.ADMIN, *([Role.SUBMITTER] if own else [])}
     if held & may or (verb.name is VerbName.REPROPOSE and Role.SUBMITTER in held):
         return verb
@@ -244,17 +261,16 @@ def _for_viewer(verb: Verb, case: Case, held: frozenset[Role], person_id: int) -
     return replace(verb, allowed=False, why_not=authority.who_may(*sorted(may)))
 
 
-def _evidence(situation: Situation) -> list[EvidenceRow]:
+def _evidence(case: Case, doubt: Doubt | None) -> list[EvidenceRow]:
     """Newest first; the numbers are given oldest first and stay as they are."""
     rows: list[EvidenceRow] = []
-    doubt = situation.doubt
     if doubt is not None:
         seen = [knowing.submission_row(s) for s in doubt.submissions]
         seen += [knowing.observation_row(o) for o in doubt.observations]
         rows += [
             EvidenceRow(0, what, detail, source, at, proves) for at, what, detail, source, proves in seen
         ]
-    own = Evidence.objects.filter(case=situation.case).exclude(kind=EvidenceKind.COMMENT)
+    own = Evidence.objects.filter(case=case).exclude(kind=EvidenceKind.COMMENT)
     own = own.select_related("person", "file").defer("file__content")
     rows += [_own_evidence(e) for e in own.order_by("pk")]
     rows.sort(key=lambda row: row.taken_at)
@@ -286,11 +302,14 @@ def _comments(case: Case) -> list[CommentRow]:
     return [CommentRow(_name(e.person) or e.source, e.taken_at, e.detail) for e in rows.order_by("pk")]
 
 
-def _pending(situation: Situation, person_id: int, held: frozenset[Role]) -> PendingRequest | None:
-    request = situation.request
+def _pending(
+    case: Case, situation: Situation | None, person_id: int, held: frozenset[Role]
+) -> PendingRequest | None:
+    asked = ResolutionRequest.objects.filter(case=case, closed_at__isnull=True).select_related("asked_by")
+    request = situation.request if situation else asked.first()
     if request is None:
         return None
-    may = verbs.seconders(VerbName(request.verb), situation)
+    may = verbs.seconders(VerbName(request.verb), situation) if situation else SECONDERS
     own = request.asked_by_id == person_id
     why_not = "You have asked for this yourself; somebody else has to answer." if own else ""
     if not own and not held & set(may):
@@ -298,7 +317,7 @@ def _pending(situation: Situation, person_id: int, held: frozenset[Role]) -> Pen
     return PendingRequest(
         request_id=request.pk,
         verb=request.verb,
-        title=verbs.RULES[VerbName(request.verb)].title,
+        title=verbs.RULES[VerbName(request.verb)].title if situation else "Set lines aside",
         reason=request.reason,
         details=dict(request.details),
         asked_by=request.asked_by.username,

@@ -1,15 +1,19 @@
 """Opening and closing cases inside the transaction of whatever asks or answers their question.
 
 The caller holds the job's lock; cases are locked last. One open case a question: a repeat adds evidence to it. What
-stands in the journal are ids, kinds and digests, never what somebody wrote.
+stands in the journal are ids, kinds and digests, never what somebody wrote. A case without a job (`unclaimed`) is told
+of in the organisation's journal.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from access import tenant_journal
 from access.roles import Actor
 from access.statements import Values
 from access.tenancy import notes
@@ -71,7 +75,7 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         opened_at=now,
         due_at=_due_at(question, now),
     )
-    _insert_evidence(case, question.told, question.source, now)
+    insert_evidence(case, question.told, question.source, now)
     evidence = {
         "case": case.pk,
         "kind": case.kind,
@@ -88,9 +92,17 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
     return case
 
 
+def tell(job: Job | None, *, event: str, actor: Actor, evidence: Mapping[str, Any]) -> None:
+    """Journal what happened to a case: with its job, or with the organisation where it has none."""
+    if job is not None:
+        journal.record(job=job, event=event, actor=actor, evidence=evidence)
+    else:
+        tenant_journal.record(event=event, actor=actor, evidence=evidence)
+
+
 def keep_evidence(
     *,
-    job: Job,
+    job: Job | None,
     case: Case,
     summary: str,
     source: str,
@@ -126,13 +138,13 @@ def keep_evidence(
     if paper is not None:
         evidence |= {"file": paper.digest, "file_as_given": paper.given_digest}
     event = "case.commented" if kind is EvidenceKind.COMMENT else "case.evidence_added"
-    journal.record(job=job, event=event, actor=actor, evidence=evidence)
+    tell(job, event=event, actor=actor, evidence=evidence)
     return row
 
 
 def close_case(
     *,
-    job: Job,
+    job: Job | None,
     case: Case,
     resolution: str,
     reason: str,
@@ -161,8 +173,10 @@ def close_case(
         "reason_digest": hashlib.sha256(reason.encode()).hexdigest() if reason else "",
         "second": second.name if second else None,
     }
-    journal.record(job=job, event="case.closed", actor=actor, evidence=evidence)
-    notifying.case_closed(job, case, now)
+    tell(job, event="case.closed", actor=actor, evidence=evidence)
+    about = job if job is not None else case.statement
+    assert about is not None
+    notifying.case_closed(about, case, now)
 
 
 def close_open(
@@ -235,7 +249,8 @@ def _open_one(job: Job, question: Question) -> Case | None:
     return cases.order_by("pk").first()
 
 
-def _insert_evidence(case: Case, told: str, source: str, now: datetime) -> None:
+def insert_evidence(case: Case, told: str, source: str, now: datetime) -> None:
+    """What made it a question; the journal tells of it with the opening."""
     Evidence.objects.create(
         tenant_id=case.tenant_id,
         case=case,

@@ -30,6 +30,9 @@ _DETAILS: dict[str, tuple[str, dict[str, str]]] = {
     "obtained_from": ("Obtained from", {}),
     "file": ("Document, SHA-256", {}),
     "difference": ("Difference", {}),
+    "lines_in_words": ("Lines", {}),
+    "chosen_by": ("Chosen", {}),
+    "kind": ("Set aside as", {}),
     "then": ("Then", {STOP: "closed as not applied, nothing is sent", SEND_AGAIN: "sent again, same key"}),
 }
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, OuterRef, Subquery
+from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, OuterRef, Subquery, Sum
 
 from dispatch.models import Observation, Operation, Receiver
 from reconciliation.casework import BY_EVIDENCE
 from reconciliation.models import Case, CaseKind
+from statements.matching.models import Tally
 
 DAYS = 30
 DOUBTS = (CaseKind.UNKNOWN_OUTCOME.value, CaseKind.CONFIRMATION_OVERDUE.value)
@@ -52,10 +53,12 @@ class Figures:
     open: int
     median: timedelta | None
     closings: Sequence[Closing]
+    unclaimed: int
+    """Lines of its applied statements that no operation claims and nobody has set aside."""
 
 
 def figures(now: datetime) -> list[Figures]:
-    """Every receiver, by title. Five queries; the first reads every operation."""
+    """Every receiver, by title. Six queries; the first reads every operation."""
     since = now - timedelta(days=DAYS)
     sent = _by_receiver(Operation.objects.filter(first_may_have_been_sent_at__gte=since))
     asked = Case.objects.filter(kind__in=DOUBTS, receiver__isnull=False)
@@ -68,6 +71,7 @@ def figures(now: datetime) -> list[Figures]:
         answered.values_list("receiver").annotate(m=Median(took, output_field=DurationField())).order_by()
     )
     closings = _closings(answered)
+    unclaimed = _unclaimed()
     return [
         Figures(
             receiver=receiver,
@@ -77,9 +81,15 @@ def figures(now: datetime) -> list[Figures]:
             open=is_open.get(receiver.pk, 0),
             median=medians.get(receiver.pk),
             closings=closings.get(receiver.pk, ()),
+            unclaimed=unclaimed.get(receiver.pk, 0),
         )
         for receiver in Receiver.objects.order_by("title", "pk")
     ]
+
+
+def _unclaimed() -> dict[int, int]:
+    left = Sum(F("statement__lines") - F("lines") - F("aside"))
+    return dict(Tally.objects.values_list("statement__receiver").annotate(n=left).order_by())
 
 
 def _by_receiver(rows: object) -> dict[int, int]:

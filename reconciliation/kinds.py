@@ -38,6 +38,7 @@ class VerbName(StrEnum):
     STOP_HERE = "stop here"
     GIVE_UP = "give up"
     CANCEL = "cancel"
+    SET_ASIDE = "set lines aside"
 
 
 class Queue(StrEnum):
@@ -151,6 +152,8 @@ KINDS: dict[CaseKind, Terms] = {
         outcomes=("they were told otherwise", "it was sent again and arrived", "they need not be told"),
         outlives_the_job=True,
     ),
+    # Of a statement, not of a job. Nobody says that it is answered: it closes with its last line (`unclaimed`).
+    CaseKind.UNCLAIMED: Terms(_hours(24), (_V.SET_ASIDE,), blocking=False),
 }
 
 

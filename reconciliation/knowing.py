@@ -9,7 +9,7 @@ from approvals.models import Decision, DecisionVoid, Proposal, Verdict
 from dispatch.models import Observation, Submission
 from dispatch.states import OperationState
 from reconciliation import words
-from reconciliation.models import CaseKind
+from reconciliation.models import Case, CaseKind
 from reconciliation.situation import Doubt, Situation
 from web.amounts import NBSP, sign_and_figures
 from workflows.models import Attempt
@@ -33,7 +33,24 @@ def known(situation: Situation) -> list[Known]:
         return [*_intended(situation.doubt), *_sent(situation.doubt), *_seen(situation.doubt)]
     if situation.item is not None:
         return _tried(situation)
-    return [Known("Opened", situation.case.opened_at, situation.case.detail)]
+    return [opened(situation.case)]
+
+
+def opened(case: Case) -> Known:
+    """What it was opened with."""
+    return Known("Opened", case.opened_at, case.detail)
+
+
+def unknown_of_lines(case: Case) -> list[str]:
+    """What nobody can say yet of a statement's unclaimed lines."""
+    return [] if case.resolved_at is not None else ["What each line is that no operation claims"]
+
+
+def risk_of_lines(case: Case) -> str:
+    """What happens if one of them is set aside wrongly."""
+    if case.resolved_at is not None:
+        return ""
+    return "A line that nobody claims may be a second effect of ours. Once it is set aside, nobody asks about it."
 
 
 def unknown(situation: Situation) -> list[str]:
@@ -148,7 +165,7 @@ def _tried(situation: Situation) -> list[Known]:
     return [
         Known(f"Attempt {a.number}", a.ended_at, f"{a.outcome.capitalize()}: {a.error_class or 'no error'}.")
         for a in attempts
-    ] or [Known("Opened", situation.case.opened_at, situation.case.detail)]
+    ] or [opened(situation.case)]
 
 
 def _if_sent_again(situation: Situation, doubt: Doubt, what: str) -> str:

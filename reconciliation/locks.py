@@ -1,20 +1,31 @@
-"""The only place that locks cases. Order: job → work item → proposal → operation → case.
+"""The only place that locks cases. Order: job → work item → proposal → operation → case. A statement stands before its case.
 
-Whatever changes a case holds the lock of its job, so what was read of a case after that lock stays so.
+Whatever changes a case holds the lock of its job, or of its statement where it has no job, so what was read of a case
+after that lock stays so.
 """
 
 from __future__ import annotations
 
-from access.refusals import NotFound
+from access.refusals import Conflict, NotFound
 from dispatch import locks as dispatch_locks
 from dispatch.models import Operation
 from reconciliation.models import Bulk, BulkState, Case, ResolutionRequest
+from statements.locks import lock_statement
+from statements.models import Statement
 from workflows.locks import lock_job
 from workflows.models import Job
 
 
 class NoSuchCase(NotFound):
     """There is no such case in this tenant."""
+
+
+class NotOfAJob(Conflict):
+    """The case asks about the lines of a statement: what is done about jobs does not answer it."""
+
+
+class NotOfAStatement(Conflict):
+    """The case asks about a job: it has no lines to set aside."""
 
 
 class NoSuchRequest(NotFound):
@@ -44,11 +55,18 @@ def lock_planned(person_id: int) -> list[int]:
 
 
 def job_of(case_id: int) -> int:
-    """The job of a case, read without a lock: it never changes. Raises NoSuchCase."""
-    job_id = Case.objects.filter(pk=case_id).values_list("job_id", flat=True).first()
-    if job_id is None:
+    """The job of a case, read without a lock: it never changes. Raises NoSuchCase, NotOfAJob."""
+    case = _read(case_id)
+    if case.job_id is None:
+        raise NotOfAJob(f"{case.label} asks about lines of a statement: match them, or set them aside.")
+    return case.job_id
+
+
+def _read(case_id: int) -> Case:
+    case = Case.objects.filter(pk=case_id).first()
+    if case is None:
         raise NoSuchCase(f"There is no case {case_id} here.")
-    return int(job_id)
+    return case
 
 
 def case_of(request_id: int) -> int:
@@ -60,7 +78,7 @@ def case_of(request_id: int) -> int:
 
 
 def lock_case(case_id: int) -> Case:
-    """The case's row, fresh and locked (NO KEY UPDATE). The caller holds its job's lock. Raises NoSuchCase."""
+    """The case's row, fresh and locked (NO KEY UPDATE). The caller holds its job's or its statement's lock. Raises NoSuchCase."""
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(pk=case_id).first()
     if case is None:
         raise NoSuchCase(f"There is no case {case_id} here.")
@@ -77,6 +95,34 @@ def lock_job_and_case(case_id: int) -> tuple[Job, Case]:
     """Both, in the global order, for what touches no operation."""
     job = lock_job(job_of(case_id))
     return job, lock_case(case_id)
+
+
+def is_of_a_statement(case_id: int) -> bool:
+    """Whether a case asks about lines, and not about a job: it never changes. Raises NoSuchCase."""
+    return _read(case_id).statement_id is not None
+
+
+def lock_asked(case_id: int) -> tuple[Job | None, Case]:
+    """The case with what it is about, in the global order: its job, or its statement, for what touches neither."""
+    case = _read(case_id)
+    if case.statement_id is None:
+        return lock_job_and_case(case_id)
+    lock_statement(case.statement_id)
+    return None, lock_case(case_id)
+
+
+def lock_statement_and_case(case_id: int) -> tuple[Statement, Case]:
+    """Both, in the global order. Raises NoSuchCase, NotOfAStatement."""
+    case = _read(case_id)
+    if case.statement_id is None:
+        raise NotOfAStatement(f"{case.label} asks about a job, not about lines of a statement.")
+    return lock_statement(case.statement_id), lock_case(case_id)
+
+
+def lock_open_case_of(statement: Statement) -> Case | None:
+    """The open case about the lines of a locked statement, locked, or None."""
+    rows = Case.objects.select_for_update(no_key=True, of=("self",))
+    return rows.filter(statement=statement, resolved_at__isnull=True).order_by("pk").first()
 
 
 def lock_with_operations(case_id: int) -> tuple[Job, list[Operation], Case]:

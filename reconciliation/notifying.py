@@ -8,6 +8,7 @@ from access.roles import Role
 from outbox import events
 from outbox.writing import Notice, write
 from reconciliation.models import Case, Incident
+from statements.models import Statement
 from workflows.models import Job
 
 OPENED, CLOSED, STORM = "case.opened", "case.closed", "incident.opened"
@@ -20,30 +21,22 @@ def declare() -> None:
     events.declare(STORM, "many cases ask about one fault of one receiver")
 
 
-def case_opened(job: Job, case: Case, now: datetime) -> None:
+def case_opened(about: Job | Statement, case: Case, now: datetime) -> None:
     """Everybody of the role that owns a new case is told. In the transaction that opens it, after its journal row."""
-    notice = _about(
-        job, case, OPENED, f"{OPENED}/{case.pk}", f"{case.label}, {case.kind}, was opened for {job.label}"
-    )
-    write(notice, roles=[Role(case.owner_role)], now=now)
+    title = f"{case.label}, {case.kind}, was opened for {about.label}"
+    write(_about(case, OPENED, f"{OPENED}/{case.pk}", title), roles=[Role(case.owner_role)], now=now)
 
 
-def case_closed(job: Job, case: Case, now: datetime) -> None:
+def case_closed(about: Job | Statement, case: Case, now: datetime) -> None:
     """Endpoints are told that it was answered; how, only its page says. In the transaction that closes it."""
     key = f"{CLOSED}/{case.pk}/{case.version}"  # it may be opened again
-    notice = _about(job, case, CLOSED, key, f"{case.label}, {case.kind}, of {job.label} was answered")
-    write(notice, now=now)
+    write(_about(case, CLOSED, key, f"{case.label}, {case.kind}, of {about.label} was answered"), now=now)
 
 
-def _about(job: Job, case: Case, event: str, key: str, title: str) -> Notice:
-    return Notice(
-        event=event,
-        key=key,
-        title=title,
-        page="case",
-        page_args=(case.pk,),
-        subject={"job": job.pk, "case": case.pk},
-    )
+def _about(case: Case, event: str, key: str, title: str) -> Notice:
+    of = {"job": case.job_id, "statement": case.statement_id, "case": case.pk}
+    subject = {name: pk for name, pk in of.items() if pk is not None}
+    return Notice(event=event, key=key, title=title, page="case", page_args=(case.pk,), subject=subject)
 
 
 def incident_opened(incident: Incident, cases: int, now: datetime) -> None:

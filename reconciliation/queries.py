@@ -35,9 +35,10 @@ class CaseRow:
     kind: str
     state_words: str
     title: str
-    job_id: int
-    job_label: str
-    job_title: str
+    job_id: int | None
+    about: str
+    """The job's label, or the statement's of a case without a job."""
+
     operation_label: str
     receiver: str
     owner_role: str
@@ -113,6 +114,11 @@ def cases_of(job_id: int, *, now: datetime) -> list[CaseRow]:
     return _rows(sorted(cases, key=lambda c: c.resolved_at is not None), now)
 
 
+def cases_of_statement(statement_id: int, *, now: datetime) -> list[CaseRow]:
+    """Every case about a statement's lines, the newest first. At most 3 queries."""
+    return _rows(list(_with_names(Case.objects.filter(statement_id=statement_id)).order_by("-pk")), now)
+
+
 def queue_counts(*, now: datetime) -> QueueCounts:
     """The home page's counts. Two queries."""
     counts = dict.fromkeys(Queue, 0)
@@ -132,7 +138,9 @@ def queue_counts(*, now: datetime) -> QueueCounts:
 
 
 def _with_names(cases: Any) -> Any:
-    rows = cases.select_related("job", "assignee", "operation", "operation__proposed", "receiver")
+    rows = cases.select_related(
+        "job", "statement", "assignee", "operation", "operation__proposed", "receiver"
+    )
     return rows.defer("job__input", "operation__proposed__body")
 
 
@@ -144,6 +152,11 @@ def _rows(cases: Sequence[Case], now: datetime) -> list[CaseRow]:
     )
     working = at_work() if any(c.assignee_id for c in cases) else frozenset()
     return [_row(case, asked.get(case.pk, ""), proposals, working, now) for case in cases]
+
+
+def _about(case: Case) -> str:
+    about = case.job or case.statement
+    return "" if about is None else str(about.label)
 
 
 def _row(
@@ -163,8 +176,7 @@ def _row(
         state_words=state_words(case.kind),
         title=case.title,
         job_id=case.job_id,
-        job_label=case.job.label,
-        job_title=case.job.title,
+        about=_about(case),
         operation_label=operation.label if operation is not None else "",
         receiver=case.receiver.title if case.receiver is not None else "",
         owner_role=case.owner_role,

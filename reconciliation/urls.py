@@ -8,6 +8,7 @@ from reconciliation.asking import ANSWERS, ASKS
 from reconciliation.bulk import views as bulk
 from reconciliation.due_views import due_times
 from reconciliation.incidents import views as incidents
+from reconciliation.unclaimed import views as unclaimed
 
 urlpatterns: list[URLPattern] = [
     path("", views.cases, name="cases"),
@@ -25,6 +26,7 @@ urlpatterns: list[URLPattern] = [
     path("<int:case_id>/", views.case, name="case"),
     path("<int:case_id>/look-up/", views.look_up, name="case-look-up"),
     path("<int:case_id>/evidence/<int:evidence_id>/file/", views.evidence_file, name="evidence-file"),
+    path("<int:case_id>/set-aside/", unclaimed.set_aside, name="case-set-aside"),
     path("<int:case_id>/take/", views.take, name="case-take"),
     *(path(f"<int:case_id>/{ask.path}/", views.asks(ask), name=ask.url_name) for ask in ASKS),
     *(

@@ -23,7 +23,7 @@ from reconciliation.actions import outcomes, owning
 from reconciliation.actions.comparing import DoesNotMatch
 from reconciliation.actions.outcomes import PaperMissing
 from reconciliation.actions.working import StaleCase
-from reconciliation.asking import COMMENTERS, Ask, Asked, perform
+from reconciliation.asking import Ask, Asked, perform
 from reconciliation.expecting import expected_page
 from reconciliation.figures import DAYS, figures
 from reconciliation.forms import CaseForm
@@ -36,6 +36,7 @@ from reconciliation.papers import LOOKS, PaperKind
 from reconciliation.queries import CasePage, case_page, cases_of, open_cases
 from reconciliation.situation import SECONDERS
 from reconciliation.tabs import EXPECTED, mark_of
+from reconciliation.unclaimed import views as unclaimed
 from reconciliation.viewing import views
 from web.downloads import download
 from web.htmx import render_fragment, wants_fragment
@@ -246,20 +247,17 @@ def _done(request: TenantRequest, slug: str, case_id: int, sentence: str) -> Htt
 
 
 def _case_context(request: TenantRequest, slug: str, page: CasePage) -> dict[str, Any]:
+    if page.statement_id is not None:
+        return {**unclaimed.case_context(request, slug, page), **unclaimed.lines_context(request, page)}
+    assert page.job_id is not None
     return {
-        "c": page,
-        "mark": mark_of(page.kind),
+        **unclaimed.case_context(request, slug, page),
         "ladder": desk.ladder(page, slug),
         "window": desk.window(page, request.now),
-        "due_near": desk.is_near(page.due_at, request.now),
-        "asked_for": desk.asked_for(page),
         "others": [row for row in cases_of(page.job_id, now=request.now) if row.case_id != page.case_id],
         "slip_url": link("approval", slug, page.proposal_id) if page.proposal_id else "",
         "item_url": link("item", slug, page.job_id, page.item_id) if page.item_id else "",
         "job_url": link("job", slug, page.job_id),
-        "mine": page.assignee_id == request.person.pk,
-        "may_comment": not request.roles.isdisjoint(COMMENTERS),
-        "may_add": not request.roles.isdisjoint(SECONDERS),
     }
 
 

@@ -29,12 +29,12 @@ class Noted:
 
 
 def comment(*, tenant_id: int, case_id: int, person_id: int, body: str, now: datetime) -> Noted:
-    """Say something about a case, open or resolved; journalled as case.commented. Locks job.
+    """Say something about a case, open or resolved; journalled as case.commented. Locks job (or statement) → case.
 
     Everybody but an auditor. Raises NoSuchCase, NotPermitted, EvidenceMissing (an empty comment).
     """
     with working(tenant_id, case_id, person_id, "comment"):
-        job, case = locks.lock_job_and_read_case(case_id)
+        job, case = locks.lock_asked(case_id)
         actor = authority.require(person_id, *SECONDERS, Role.MANAGER, Role.SUBMITTER)
         body = text(body, "Write something first.")
         row = keep_evidence(
@@ -56,12 +56,12 @@ def add_evidence(
     detail: str = "",
     paper: Paper | None = None,
 ) -> Noted:
-    """Put something that a person has found to a case, open or resolved. It settles nothing by itself. Locks job.
+    """Put something that a person has found to a case, open or resolved. It settles nothing by itself.
 
-    Raises NoSuchCase, NotPermitted, EvidenceMissing, TakenInTheFuture.
+    Locks job (or statement) → case. Raises NoSuchCase, NotPermitted, EvidenceMissing, TakenInTheFuture.
     """
     with working(tenant_id, case_id, person_id, "add evidence"):
-        job, case = locks.lock_job_and_read_case(case_id)
+        job, case = locks.lock_asked(case_id)
         actor = authority.require(person_id, *SECONDERS)
         summary = text(summary, "Say what it shows.")
         source = text(source, "Say where it comes from.")

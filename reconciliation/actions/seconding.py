@@ -25,11 +25,13 @@ from reconciliation.actions.working import (
     worked,
     working,
 )
+from reconciliation.casework import tell
 from reconciliation.kinds import VerbName
 from reconciliation.models import Case, ResolutionRequest
 from reconciliation.situation import SECONDERS, Situation, look_at
+from reconciliation.unclaimed import setting_aside
 from reconciliation.verbs import seconders
-from workflows import journal
+from statements.matching.models import AsideKind
 from workflows.models import Job
 
 
@@ -43,30 +45,35 @@ class SecondIsTheAsker(NotPermitted):
 
 def ask_for_second(situation: Situation, deed: Deed) -> ResolutionRequest:
     """Keep what one person asks for until another answers. Inside an action; the case is locked."""
-    if situation.request is not None:
+    return ask(situation.job, situation.case, deed)
+
+
+def ask(job: Job | None, case: Case, deed: Deed) -> ResolutionRequest:
+    """`ask_for_second`, also of a case without a job."""
+    asked = ResolutionRequest.objects.filter(case=case, closed_at__isnull=True).select_related("asked_by")
+    if (standing := asked.first()) is not None:
         raise SameVerbAsked(
-            f"{situation.request.asked_by.username} has asked for “{situation.request.verb}”. "
-            "Second or decline that first."
+            f"{standing.asked_by.username} has asked for “{standing.verb}”. Second or decline that first."
         )
     request = ResolutionRequest.objects.create(
-        tenant_id=situation.case.tenant_id,
-        case=situation.case,
+        tenant_id=case.tenant_id,
+        case=case,
         verb=deed.verb.value,
         reason=deed.reason,
         details=deed.details,
         asked_by_id=deed.actor.person_id,
         asked_at=deed.now,
     )
-    raise_version(situation.case)
-    evidence = {"case": situation.case.pk, "request": request.pk, "verb": deed.verb.value}
-    journal.record(job=situation.job, event="case.second_asked", actor=deed.actor, evidence=evidence)
+    raise_version(case)
+    evidence = {"case": case.pk, "request": request.pk, "verb": deed.verb.value}
+    tell(job, event="case.second_asked", actor=deed.actor, evidence=evidence)
     return request
 
 
 def second(*, tenant_id: int, request_id: int, person_id: int, version: int, now: datetime) -> Worked:
     """Say yes as the second person, and carry the resolution out.
 
-    Locks job → operations → case → request. An operator or admin who is not the asker; the asker must still be an
+    Locks job → operations (or the statement) → case → request. An operator or admin who is not the asker; the asker must still be an
     operator. A repeat is StaleCase. Raises NoSuchRequest, NotPermitted, SecondIsTheAsker, StaleCase, NotAllowedNow,
     and whatever dispatch refuses (NotInDoubt, StillSending, WindowPassed).
     """
@@ -79,6 +86,8 @@ def second(*, tenant_id: int, request_id: int, person_id: int, version: int, now
 
 def second_inside(*, case_id: int, request_id: int, person_id: int, version: int, now: datetime) -> Worked:
     """`second` in the caller's transaction."""
+    if locks.is_of_a_statement(case_id):
+        return _second_at_lines(case_id, request_id, person_id, version, now)
     job, operations, case = locks.lock_with_operations(case_id)
     person = _another(person_id, request_id, "second")
     request = _open_request(case, request_id, version)
@@ -94,16 +103,28 @@ def second_inside(*, case_id: int, request_id: int, person_id: int, version: int
     return worked(case.pk, job, carrying_out.carry_out(situation, operation, deed))
 
 
+def _second_at_lines(case_id: int, request_id: int, person_id: int, version: int, now: datetime) -> Worked:
+    statement, case = locks.lock_statement_and_case(case_id)
+    person = _another(person_id, request_id, "second")
+    request = _open_request(case, request_id, version)
+    lines = setting_aside.lines_asked_about(statement, request.details)
+    kind, asker = AsideKind(request.details["kind"]), operator(request.asked_by_id)
+    deed = setting_aside.Deed(kind, request.reason, asker, person, now)
+    _close(request, "seconded", person, now)
+    _journal(None, case, request, "case.seconded", person)
+    return worked(case.pk, None, setting_aside.carry_out(statement, case, lines, deed))
+
+
 def decline(
     *, tenant_id: int, request_id: int, person_id: int, version: int, reason: str, now: datetime
 ) -> Worked:
-    """Say no as the second person: the request ends, the case stays open. Locks job → case → request.
+    """Say no as the second person: the request ends, the case stays open. Locks job (or statement) → case → request.
 
     Raises NoSuchRequest, NotPermitted, SecondIsTheAsker, StaleCase, EvidenceMissing (a reason).
     """
     case_id = _case_of(tenant_id, request_id)
     with working(tenant_id, case_id, person_id, "decline"):
-        job, case = locks.lock_job_and_case(case_id)
+        job, case = locks.lock_asked(case_id)
         person = _another(person_id, request_id, "decline")
         request = _open_request(case, request_id, version)
         reason = text(reason, "Say why not: whoever asked has only your reason.")
@@ -116,10 +137,10 @@ def decline(
 def withdraw_request(
     *, tenant_id: int, request_id: int, person_id: int, version: int, now: datetime
 ) -> Worked:
-    """Take an own request back. Locks job → case → request. Raises NoSuchRequest, NotPermitted, StaleCase."""
+    """Take an own request back. Locks job (or statement) → case → request. Raises NoSuchRequest, NotPermitted, StaleCase."""
     case_id = _case_of(tenant_id, request_id)
     with working(tenant_id, case_id, person_id, "withdraw request"):
-        job, case = locks.lock_job_and_case(case_id)
+        job, case = locks.lock_asked(case_id)
         person = operator(person_id)
         request = _open_request(case, request_id, version)
         if request.asked_by_id != person_id:
@@ -163,9 +184,9 @@ def _close(request: ResolutionRequest, outcome: str, person: Actor, now: datetim
 
 
 def _journal(
-    job: Job, case: Case, request: ResolutionRequest, event: str, person: Actor, *, reason: str = ""
+    job: Job | None, case: Case, request: ResolutionRequest, event: str, person: Actor, *, reason: str = ""
 ) -> None:
     evidence = {"case": case.pk, "request": request.pk, "verb": request.verb}
     if reason:
         evidence["reason"] = reason
-    journal.record(job=job, event=event, actor=person, evidence=evidence)
+    tell(job, event=event, actor=person, evidence=evidence)

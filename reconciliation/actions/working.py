@@ -8,21 +8,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from django.db import OperationalError
+from django.db.models import QuerySet
 from psycopg.errors import LockNotAvailable
 
 from access import authority
+from access.models import TenantEntry
 from access.refusals import Conflict, NotFound, Refused, Unprocessable
 from access.roles import Actor, Role
 from access.tenancy import acting
 from reconciliation import verbs
-from reconciliation.casework import storable
+from reconciliation.casework import storable, tell
 from reconciliation.kinds import VerbName
-from reconciliation.locks import lock_job_and_case
+from reconciliation.locks import lock_asked
 from reconciliation.models import Case
 from reconciliation.situation import WHO_MAY, Situation
 from reconciliation.words import clock
 from web.redaction import hide
-from workflows import journal
 from workflows.models import Job, JournalEntry
 
 LONGEST = 4000
@@ -50,7 +51,6 @@ class Worked:
     """What an action did. `request_id`: a second person is asked and nothing else has happened yet."""
 
     case_id: int
-    job_id: int
     version: int
     resolution: str
     job_state: str
@@ -74,7 +74,7 @@ def working(tenant_id: int, case_id: int, person_id: int, asked: str) -> Iterato
         if not isinstance(failed.__cause__, LockNotAvailable):
             raise
         raise SomebodyElseIsWorking(
-            "Somebody else is working on this job right now. Nothing was done; try again in a moment."
+            "Somebody else is working on this right now. Nothing was done; try again in a moment."
         ) from failed
 
 
@@ -84,7 +84,7 @@ def operator(person_id: int) -> Actor:
 
 
 def check_version(case: Case, version: int) -> None:
-    """StaleCase unless the case is open and as it was on the screen. The caller holds the job's lock."""
+    """StaleCase unless the case is open and as it was on the screen. The caller holds what the case is about."""
     if case.resolved_at is not None or case.version != version:
         raise StaleCase(what_became_of(case))
 
@@ -106,10 +106,11 @@ def text(value: str, missing: str) -> str:
     return value
 
 
-def worked(case_id: int, job: Job, sentence: str, request_id: int | None = None) -> Worked:
+def worked(case_id: int, job: Job | None, sentence: str, request_id: int | None = None) -> Worked:
     """The result, read from the rows as they are now."""
     case = Case.objects.get(pk=case_id)
-    return Worked(case.pk, job.pk, case.version, case.resolution, job.state, sentence, request_id)
+    state = job.state if job is not None else ""
+    return Worked(case.pk, case.version, case.resolution, state, sentence, request_id)
 
 
 def what_became_of(case: Case) -> str:
@@ -129,16 +130,17 @@ def what_became_of(case: Case) -> str:
     )
 
 
-def _last_event(case: Case) -> JournalEntry | None:
-    entries = JournalEntry.objects.filter(job_id=case.job_id, event__startswith="case.")
+def _last_event(case: Case) -> JournalEntry | TenantEntry | None:
+    entries: QuerySet[JournalEntry] | QuerySet[TenantEntry] = TenantEntry.objects.all()
+    if case.job_id is not None:
+        entries = JournalEntry.objects.filter(job_id=case.job_id)
+    entries = entries.filter(event__startswith="case.")
     entries = entries.exclude(event__in=("case.refused", "case.commented", "case.evidence_added"))
     recent = entries.order_by("-sequence")[:50]
     return next((e for e in recent if json.loads(e.evidence).get("case") == case.pk), None)
 
 
 def _keep(case_id: int, person_id: int, asked: str, refused: Refused) -> None:
-    job, case = lock_job_and_case(case_id)
+    job, case = lock_asked(case_id)
     evidence = {"case": case.pk, "asked": asked, "why": type(refused).__name__, "person": person_id}
-    journal.record(
-        job=job, event="case.refused", actor=authority.noted(person_id, *_SAYING_MOST), evidence=evidence
-    )
+    tell(job, event="case.refused", actor=authority.noted(person_id, *_SAYING_MOST), evidence=evidence)

@@ -158,7 +158,7 @@ def _cases(which: Q, filters: Filters) -> QuerySet[Any, Any]:
     for name in ("step", "error", "state"):
         if getattr(filters, name):
             raise BadFilter(f"{name}: cases are chosen by workflow, job, kind, receiver, incident and time.")
-    rows = Case.objects.filter(which, resolved_at__isnull=True)
+    rows = Case.objects.filter(which, resolved_at__isnull=True, job__isnull=False)
     if filters.workflow:
         rows = rows.filter(job__workflow=filters.workflow)
     if filters.job:

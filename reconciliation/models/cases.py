@@ -14,6 +14,7 @@ from access.tenancy import Rights, TenantForeignKey, TenantModel
 from dispatch.models import Operation, Receiver
 from outbox.models import Message
 from reconciliation.models.incidents import Incident
+from statements.models import Statement
 from workflows.models import Job, WorkItem
 from workflows.models.files import HexDigest
 
@@ -41,6 +42,7 @@ class CaseKind(models.TextChoices):
     NOT_UNDONE = "not undone"
     SENT_DIFFERS = "sent differs"
     UNDELIVERABLE = "undeliverable event"
+    UNCLAIMED = "unclaimed statement lines"
 
 
 class Case(TenantModel):
@@ -64,7 +66,10 @@ class Case(TenantModel):
     engine_rights: ClassVar = Rights()
 
     kind = models.CharField(max_length=30, choices=CaseKind.choices)
-    job = TenantForeignKey(Job)
+    job = TenantForeignKey(Job, null=True, blank=True)
+    """None of exactly one kind: unclaimed lines are a question of their statement."""
+
+    statement = TenantForeignKey(Statement, null=True, blank=True, db_index=False)
     operation = TenantForeignKey(Operation, null=True, blank=True)
     item = TenantForeignKey(WorkItem, null=True, blank=True)
     message = TenantForeignKey(Message, null=True, blank=True)
@@ -102,6 +107,23 @@ class Case(TenantModel):
                 condition=Q(resolved_at__isnull=True),
                 name="one_open_case_a_question",
             ),
+            models.UniqueConstraint(
+                fields=["statement"], condition=Q(resolved_at__isnull=True), name="one_open_case_a_statement"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    kind="unclaimed statement lines",
+                    statement__isnull=False,
+                    receiver__isnull=False,
+                    job__isnull=True,
+                    operation__isnull=True,
+                    item__isnull=True,
+                    message__isnull=True,
+                    blocking=False,
+                )
+                | (~Q(kind="unclaimed statement lines") & Q(job__isnull=False, statement__isnull=True)),
+                name="a_case_is_of_a_job_or_of_a_statement",
+            ),
             models.CheckConstraint(
                 condition=Q(second_person__isnull=True) | ~Q(second_person=F("resolved_by")),
                 name="a_second_person_is_another",
@@ -117,6 +139,9 @@ class Case(TenantModel):
                 fields=["tenant", "due_at", "id"], condition=Q(resolved_at__isnull=True), name="case_open"
             ),
             models.Index(fields=["job"], condition=Q(resolved_at__isnull=True), name="case_open_of_job"),
+            models.Index(
+                fields=["statement", "id"], condition=Q(statement__isnull=False), name="case_of_statement"
+            ),
             models.Index(fields=["incident"], condition=Q(incident__isnull=False), name="case_of_incident"),
             # What has just come and could be a storm.
             models.Index(

@@ -130,7 +130,8 @@ _OPERATION = """o.id, 'CF-' || lpad(o.job_id::text, greatest(5, length(o.job_id:
 _FROM = """FROM dispatch_operation o JOIN access_tenant t ON t.id = o.tenant_id
   JOIN approvals_proposedoperation p ON p.id = o.proposed_id JOIN approvals_proposal pr ON pr.id = p.proposal_id"""
 _FREE = "NOT EXISTS (SELECT FROM statements_match m WHERE m.operation_id = o.id AND m.unmade_at IS NULL)"
-_UNCLAIMED = "NOT EXISTS (SELECT FROM statements_match m WHERE m.line_id = l.id AND m.unmade_at IS NULL)"
+_UNCLAIMED = """NOT EXISTS (SELECT FROM statements_match m WHERE m.line_id = l.id AND m.unmade_at IS NULL)
+    AND NOT EXISTS (SELECT FROM statements_setaside a WHERE a.line_id = l.id AND a.taken_back_at IS NULL)"""
 
 _NAMED = f"""
 (SELECT o.id FROM (SELECT DISTINCT upper(found[1]) AS word FROM {NAMES.format(text="%(words)s")}) n

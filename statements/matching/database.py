@@ -56,7 +56,14 @@ BEGIN
     CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l WHERE m.line_place = 0
     GROUP BY l.tenant_id, l.statement_id ORDER BY l.statement_id
     ON CONFLICT (statement_id) DO UPDATE SET lines = statements_tally.lines + excluded.lines,
-      amount = statements_tally.amount + excluded.amount;
+      amount = statements_tally.amount + excluded.amount, stale = true;
+  -- After the tally, whose row whoever sets a line of the statement aside has held until here.
+  SELECT a.id INTO wrong FROM made m
+    CROSS JOIN LATERAL (SELECT a.id FROM statements_setaside a
+      WHERE a.line_id = m.line_id AND a.taken_back_at IS NULL LIMIT 1) a LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'the line of a match is set aside (%)', wrong USING ERRCODE = 'check_violation';
+  END IF;
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER fits AFTER INSERT ON statements_match
@@ -94,10 +101,67 @@ BEGIN
     SELECT l.statement_id, count(*) AS lines, sum(l.amount) AS amount FROM ended e
     JOIN statements_statementline l ON l.id = e.line_id WHERE e.line_place = 0 GROUP BY l.statement_id
   )
-  UPDATE statements_tally t SET lines = t.lines - less.lines, amount = t.amount - less.amount
+  UPDATE statements_tally t SET lines = t.lines - less.lines, amount = t.amount - less.amount, stale = true
     FROM less WHERE t.statement_id = less.statement_id;
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER unmade AFTER INSERT ON statements_unmatch
   FOR EACH ROW EXECUTE FUNCTION statements_unmade();
+
+-- What is applied has a tally from the start: whoever answers for unclaimed lines finds it by that.
+CREATE OR REPLACE FUNCTION statements_tally_begins() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+BEGIN
+  INSERT INTO statements_tally (tenant_id, statement_id, lines, amount) VALUES (NEW.tenant_id, NEW.id, 0, 0)
+    ON CONFLICT (statement_id) DO NOTHING;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER tally_begins AFTER INSERT OR UPDATE OF state ON statements_statement
+  FOR EACH ROW WHEN (NEW.state = 'applied') EXECUTE FUNCTION statements_tally_begins();
+
+CREATE OR REPLACE FUNCTION statements_aside_fits() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+DECLARE wrong bigint;
+BEGIN
+  UPDATE statements_tally t SET aside = t.aside + more.lines, stale = true FROM (
+    SELECT statement_id, count(*) AS lines FROM said GROUP BY statement_id ORDER BY statement_id) more
+    WHERE t.statement_id = more.statement_id;
+  -- After the tally, whose row whoever matches a line of the statement has held until here.
+  SELECT a.id INTO wrong FROM said a JOIN statements_statementline l ON l.id = a.line_id
+    JOIN statements_statement s ON s.id = l.statement_id
+    WHERE a.taken_back_at IS NOT NULL OR l.statement_id <> a.statement_id OR s.state <> 'applied' OR EXISTS (
+      SELECT FROM statements_match m WHERE m.line_id = a.line_id AND m.unmade_at IS NULL) LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'setting aside % is of a line that does not count or has a match', wrong
+      USING ERRCODE = 'check_violation';
+  END IF;
+  WITH alone AS MATERIALIZED (
+    SELECT s.id, coalesce((SELECT (n.terms->>'alone_up_to')::bigint FROM statements_matchingsettings n
+      WHERE n.receiver_id = s.receiver_id ORDER BY n.version DESC LIMIT 1), 0) AS most
+    FROM statements_statement s WHERE s.id IN (SELECT DISTINCT statement_id FROM said)
+  )
+  SELECT a.id INTO wrong FROM said a JOIN alone ON alone.id = a.statement_id
+    JOIN statements_statementline l ON l.id = a.line_id
+    WHERE a.second_id IS NULL AND l.amount > alone.most LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'setting aside % needs a second person', wrong USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER fits AFTER INSERT ON statements_setaside
+  REFERENCING NEW TABLE AS said FOR EACH STATEMENT EXECUTE FUNCTION statements_aside_fits();
+
+CREATE OR REPLACE FUNCTION statements_aside_taken_back() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+BEGIN
+  UPDATE statements_tally t SET aside = t.aside - less.lines, stale = true FROM (
+    SELECT n.statement_id, count(*) AS lines FROM now_so n JOIN until_now u ON u.id = n.id
+    WHERE u.taken_back_at IS NULL AND n.taken_back_at IS NOT NULL GROUP BY n.statement_id) less
+    WHERE t.statement_id = less.statement_id;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER taken_back AFTER UPDATE ON statements_setaside
+  REFERENCING OLD TABLE AS until_now NEW TABLE AS now_so FOR EACH STATEMENT EXECUTE FUNCTION statements_aside_taken_back();
+CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON statements_setaside
+  FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
 """

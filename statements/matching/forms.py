@@ -21,12 +21,12 @@ class Numbers(forms.CharField):
         return [int(p) for p in parts]
 
 
-def _reason(label: str, *, required: bool) -> forms.CharField:
+def _reason(label: str, missing: str = "") -> forms.CharField:
     return forms.CharField(
         label=label,
-        required=required,
+        required=bool(missing),
         max_length=LONGEST_REASON,
-        error_messages={"required": "Say why it is not this line."},
+        error_messages={"required": missing},
         widget=forms.Textarea(attrs={"rows": 2}),
     )
 
@@ -35,13 +35,19 @@ class MatchForm(forms.Form):
     """The operation, or the operations, that a line is."""
 
     operations = Numbers(error_messages={"required": "Choose what the line is."})
-    reason = _reason("Why (kept with the match)", required=False)
+    reason = _reason("Why (kept with the match)")
 
 
 class UnmatchForm(forms.Form):
     """Why a match is taken back."""
 
-    reason = _reason("Why it is not this line", required=True)
+    reason = _reason("Why it is not this line", "Say why it is not this line.")
+
+
+class TakeBackForm(forms.Form):
+    """Why a line that was set aside is looked at again."""
+
+    reason = _reason("Why it is to be looked at again", "Say why the line is to be looked at again.")
 
 
 class SettingsForm(forms.Form):
@@ -67,6 +73,12 @@ class SettingsForm(forms.Form):
         label="Share of words that must be alike", min_value=0.3, max_value=1, decimal_places=2, max_digits=3
     )
     largest_group = forms.IntegerField(label="Tried together, at most", min_value=2, max_value=LARGEST_GROUP)
+    alone_up_to = forms.IntegerField(
+        label="Set aside by one person up to",
+        min_value=0,
+        max_value=10**15,
+        help_text="In the smallest unit (cents), a line. Above it a second person has to agree; 0: always.",
+    )
 
     def __init__(self, data: Any, *, settings: Settings) -> None:
         super().__init__(data, initial=settings.model_dump(), auto_id="f-%s")

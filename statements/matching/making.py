@@ -1,7 +1,7 @@
 """Making and unmaking matches by a person's word, inside the action of whoever may.
 
-The caller holds the locks of the jobs and the operations. A line needs none: who comes second waits in the unique index,
-and is told who was first.
+The caller holds the locks of the jobs and the operations; the lines' statements are locked here. Of an operation's two
+lines the second waits in the unique index. Whoever is second is told who was first.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from access.roles import Actor
 from dispatch import booked
 from dispatch.booked import Effect
 from dispatch.models import Operation
+from statements.locks import lock_statements
+from statements.matching.asides import aside_of, said_aside
 from statements.matching.candidates import booked_line, expected_operation
 from statements.matching.comparing import Booked, Expected, Field, Verdict, compare, money, verdict_of
 from statements.matching.effects import as_evidence
@@ -67,8 +69,10 @@ class Word:
 def make(pairs: Sequence[Pair], word: Word) -> list[Effect]:
     """Match a line with an operation, one with several or several with one, and take what it says into each operation.
 
-    Raises LineClaimed, DoNotBelongTogether, NeedsTwoPeople, NoSuchLine, and dispatch's StillSending and NotInDoubt.
+    Locks the lines' statements. Raises LineClaimed, DoNotBelongTogether, NeedsTwoPeople, NoSuchLine, and dispatch's
+    StillSending and NotInDoubt.
     """
+    lock_statements([p.line_id for p in pairs])
     _refuse_claimed(pairs)
     looked = [_look(pair) for pair in pairs]
     near = any(check(one.booked, one.expected, one.settings, alone=len(pairs) == 1) for one in looked)
@@ -111,6 +115,7 @@ def named(pairs: Sequence[Pair]) -> str:
 
 def unmake(match: Match, pairs: Sequence[tuple[Job, Operation]], word: Word) -> bool:
     """End a match and the set that it was made in; whether an operation is in doubt again by it. It stands until now."""
+    lock_statements([m.line_id for m in set_of(match)])
     Unmatch.objects.create(
         tenant_id=match.tenant_id, match=match, reason=word.reason, unmade_by_id=word.actor.person_id, unmade_at=word.now
     )  # fmt: skip
@@ -143,7 +148,8 @@ def set_of(match: Match) -> list[Match]:
 
 def claimed_by(line_id: int) -> Match | None:
     """The match of a line that stands."""
-    rows = Match.objects.filter(line=line_id, unmade_at__isnull=True).select_related("operation", "made_by")
+    rows = Match.objects.filter(line=line_id, unmade_at__isnull=True)
+    rows = rows.select_related("line__statement", "operation", "made_by")
     return rows.order_by("line_place").first()
 
 
@@ -279,6 +285,8 @@ def _take(pair: Pair, match: Match, word: Word) -> Effect:
 
 def _refuse_claimed(pairs: Sequence[Pair]) -> None:
     for pair in pairs:
+        if (aside := aside_of(pair.line_id)) is not None:
+            raise LineClaimed(f"{said_aside(aside)} Take that back first; nothing was done now.")
         standing = Match.objects.filter(unmade_at__isnull=True).select_related(
             "line__statement", "operation", "made_by"
         )

@@ -179,18 +179,91 @@ class Unmatch(TenantModel):
 
 
 class Tally(TenantModel):
-    """How many lines of a statement have a match, and what they come to: counted by the database with each match."""
+    """How many lines of an applied statement have a match, what they come to, and how many are set aside: counted by the
+    database with each of both. `stale`: since whoever answers for what is left has looked, something was counted.
+    """
+
+    app_rights: ClassVar = Rights(update=("stale",))
+    engine_rights: ClassVar = Rights()
 
     statement = TenantForeignKey("statements.Statement", db_index=False)
     lines = models.IntegerField(default=0)
     amount = models.BigIntegerField(default=0)
+    aside = models.IntegerField(default=0, db_default=0)
+    stale = models.BooleanField(default=True, db_default=True)
 
     class Meta(TenantModel.Meta):
         app_label = "statements"
         constraints: ClassVar = [models.UniqueConstraint(fields=["statement"], name="one_tally_a_statement")]
+        indexes: ClassVar = [
+            models.Index(fields=["statement"], condition=Q(stale=True), name="tally_to_look_after")
+        ]
 
     def __str__(self) -> str:
         return f"{self.lines} matched lines of statement {self.statement_id}"
+
+
+class AsideKind(models.TextChoices):
+    """Why a line is nobody's operation."""
+
+    NOT_OURS = "not ours"  # somebody else's business on the same account
+    FEE = "bank fee"  # what the receiver takes for itself
+    MADE_OUTSIDE = "made outside Counterfoil"  # ours, and sent by other means
+    OTHER = "other"  # said in words
+
+
+class SetAside(TenantModel):
+    """A person said that a line is no operation, and why. `together`: the set that it was said of at once.
+
+    Until it is taken back the line has no match, and no other one stands for it.
+    """
+
+    app_rights: ClassVar = Rights(insert=True, update=("taken_back_at", "taken_back_by_id", "reason"))
+    ended_by: ClassVar = "taken_back_at"
+
+    line = TenantForeignKey("statements.StatementLine", db_index=False)
+    statement = TenantForeignKey("statements.Statement", db_index=False)
+    kind = models.CharField(max_length=30, choices=AsideKind.choices)
+    words = models.TextField(default="", blank=True)
+    together = models.CharField(max_length=32)
+    made_by = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="+")
+    second = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    made_at = models.DateTimeField()
+    taken_back_at = models.DateTimeField(null=True, blank=True)
+    taken_back_by = models.ForeignKey(
+        Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    reason = models.TextField(default="", blank=True)
+    """Why it was taken back."""
+
+    class Meta(TenantModel.Meta):
+        app_label = "statements"
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["line"], condition=Q(taken_back_at__isnull=True), name="one_setting_aside_a_line"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind__in=[k.value for k in AsideKind]) & (~Q(kind="other") | ~Q(words="")),
+                name="what_is_set_aside_says_why",
+            ),
+            models.CheckConstraint(
+                condition=Q(second__isnull=True) | ~Q(second=F("made_by")),
+                name="a_second_at_a_line_is_another",
+            ),
+            models.CheckConstraint(
+                condition=Q(taken_back_at__isnull=True, taken_back_by__isnull=True, reason="")
+                | (Q(taken_back_at__isnull=False, taken_back_by__isnull=False) & ~Q(reason="")),
+                name="what_is_taken_back_says_why",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["statement", "id"], condition=Q(taken_back_at__isnull=True), name="aside_of_statement"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"line {self.line_id}: {self.kind}"
 
 
 class Says(models.TextChoices):

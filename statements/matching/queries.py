@@ -6,14 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import F, Q
 
 from dispatch.locks import NoSuchReceiver
 from dispatch.models import Receiver
 from statements.matching import candidates, making
+from statements.matching.asides import aside_of, unclaimed
 from statements.matching.candidates import NoSuchLine, Offer
 from statements.matching.ladder import NAMES, Tier
-from statements.matching.models import Finding, Match, MatchingSettings, MatchRun, Says, Tally, Unmatch
+from statements.matching.models import (
+    Finding,
+    Match,
+    MatchingSettings,
+    MatchRun,
+    Says,
+    SetAside,
+    Tally,
+    Unmatch,
+)
 from statements.matching.running import settings_of
 from statements.matching.settings import Settings
 from statements.models import Statement, StatementLine, StatementState
@@ -26,6 +36,7 @@ class OfStatement:
 
     run: MatchRun | None
     matched: int
+    aside: int
     unclaimed: int
     share: str
 
@@ -68,6 +79,7 @@ class LinePage:
     standing: MatchView | None
     earlier: Sequence[MatchView]
     differing: Sequence[Finding]
+    aside: SetAside | None
     offer: Offer | None
 
 
@@ -89,14 +101,14 @@ def of_statement(statement: Statement) -> OfStatement | None:
         return None
     of_it = Q(statement=statement) | Q(receiver=statement.receiver_id, statement__isnull=True)
     run = MatchRun.objects.filter(of_it).order_by("-pk").first()
-    matched = Tally.objects.filter(statement=statement).values_list("lines", flat=True).first() or 0
+    matched, aside = Tally.objects.values_list("lines", "aside").get(statement=statement)
     share = f"{300 * matched / statement.lines:.1f}" if statement.lines else "0"
-    return OfStatement(run, matched, statement.lines - matched, share)
+    return OfStatement(run, matched, aside, statement.lines - matched - aside, share)
 
 
 def unclaimed_lines(statement_id: int, *, after: int = 0) -> tuple[list[LineView], int]:
     """A page of the lines that nobody has claimed, and the row to go on behind, or 0."""
-    rows = _unclaimed().filter(statement=statement_id, row_number__gt=after).order_by("row_number")
+    rows = unclaimed().filter(statement=statement_id, row_number__gt=after).order_by("row_number")
     found = list(rows[: PAGE + 1])
     return [LineView(line) for line in found[:PAGE]], found[PAGE - 1].row_number if len(found) > PAGE else 0
 
@@ -111,13 +123,15 @@ def line_page(line_id: int) -> LinePage:
     differing = (
         Finding.objects.filter(line=line, says=Says.DIFFERS).select_related("operation").order_by("pk")
     )
+    aside = aside_of(line_id)
     return LinePage(
         LineView(line),
         line.statement,
         standing,
         [v for v in views if v.match.unmade_at is not None],
         list(differing),
-        candidates.for_line(line_id) if standing is None else None,
+        aside,
+        candidates.for_line(line_id) if standing is None and aside is None else None,
     )
 
 
@@ -143,8 +157,9 @@ def receiver_page(receiver_id: int) -> ReceiverPage:
 def with_unclaimed(receiver_id: int, *, most: int = 50) -> list[tuple[Statement, int]]:
     """Applied statements with lines that nobody has claimed, and how many, the newest first."""
     applied = Statement.objects.filter(receiver=receiver_id, state=StatementState.APPLIED).order_by("-pk")
-    tallies = dict(Tally.objects.filter(statement__in=applied).values_list("statement_id", "lines"))
-    found = [(s, s.lines - tallies.get(s.pk, 0)) for s in applied.select_related("receiver")[:500]]
+    settled = Tally.objects.filter(statement__in=applied).annotate(settled=F("lines") + F("aside"))
+    tallies = dict(settled.values_list("statement_id", "settled"))
+    found = [(s, s.lines - tallies[s.pk]) for s in applied.select_related("receiver")[:500]]
     return [(s, left) for s, left in found if left > 0][:most]
 
 
@@ -172,8 +187,3 @@ def _matches_of(which: Q) -> list[MatchView]:
             effect = "corroborated" if finding is None else finding.effect
             views[key] = MatchView(match, together, effect, unmatch)
     return list(views.values())
-
-
-def _unclaimed() -> QuerySet[StatementLine]:
-    standing = Match.objects.filter(line=OuterRef("pk"), unmade_at__isnull=True)
-    return StatementLine.objects.filter(~Exists(standing))

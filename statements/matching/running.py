@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models import F, QuerySet, Sum
 
 from access.tenancy import acting
+from statements.locks import lock_statement
 from statements.matching.locks import lock_run
 from statements.matching.models import MatchingSettings, MatchRun
 from statements.matching.settings import Settings
@@ -102,6 +103,7 @@ def step(tenant_id: int, run_id: int, worker: str, *, lines: int = LINES) -> boo
         if place is None:
             return _next_rung(run, settings, now)
         batch = Batch(run.receiver_id, place.statement_id, place.after, place.upto)
+        lock_statement(place.statement_id)  # nobody sets its lines aside, or matches them, meanwhile
         taken = take(Rung(run.rung), batch, settings, settings_version=run.settings_version, now=now)
         _advance(run, place, taken)
         return True

@@ -31,3 +31,6 @@ class Settings(BaseModel):
 
     largest_group: int = Field(default=6, ge=2, le=LARGEST_GROUP)
     """How many are tried together, at most."""
+
+    alone_up_to: int = Field(default=0, ge=0, le=10**15)
+    """Up to which amount, in the smallest unit, one person alone sets a line aside; above it a second has to agree."""

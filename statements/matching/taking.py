@@ -82,7 +82,9 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
 
 # What is looked up for each row stands in a lateral query of its own, which cannot become a scan of the table. Hashes are
 # worked out before they are looked up: under the policies no function may stand beside an index's column.
-_CLAIMED = "(SELECT m.id FROM statements_match m WHERE m.line_id = {line} AND m.unmade_at IS NULL LIMIT 1)"
+_CLAIMED = """coalesce((SELECT m.id FROM statements_match m WHERE m.line_id = {line} AND m.unmade_at IS NULL LIMIT 1),
+    (SELECT a.id FROM statements_setaside a WHERE a.line_id = {line} AND a.taken_back_at IS NULL LIMIT 1))"""
+"""By an operation, or by a person who has set it aside."""
 _HAS_LINE = (
     "(SELECT m.id FROM statements_match m WHERE m.operation_id = {operation} AND m.unmade_at IS NULL LIMIT 1)"
 )

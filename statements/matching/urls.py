@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern] = [
         views.unmatch_line,
         name="statement-line-unmatch",
     ),
+    path("lines/<int:line_id>/take-back/", views.take_back, name="statement-line-take-back"),
     path("matching/<int:receiver_id>/", views.receiver, name="matching"),
     path("matching/<int:receiver_id>/walk/", views.walk, name="matching-walk"),
 ]

@@ -14,7 +14,8 @@ from access.tenancy import reading
 from dispatch.settling import NotInDoubt, StillSending
 from statements.matching import completeness, queries
 from statements.matching.actions.matching import match_lines, set_matching, unmatch, walk_again
-from statements.matching.forms import MatchForm, SettingsForm, UnmatchForm
+from statements.matching.actions.taking_back import take_back_aside
+from statements.matching.forms import MatchForm, SettingsForm, TakeBackForm, UnmatchForm
 
 READERS = (Role.OPERATOR, Role.ADMIN, Role.AUDITOR)
 
@@ -73,6 +74,26 @@ def unmatch_line(request: TenantRequest, slug: str, line_id: int, match_id: int)
     return redirect("statement-line", slug, line_id)
 
 
+@require_POST
+@tenant_page(Role.OPERATOR)
+def take_back(request: TenantRequest, slug: str, line_id: int) -> HttpResponseBase:
+    """Has a line that was set aside be looked at again."""
+    form = TakeBackForm(request.POST)
+    if not form.is_valid():
+        return _line_page(request, line_id, take_back_form=form, status=422)
+    take_back_aside(
+        tenant_id=request.tenant.pk,
+        line_id=line_id,
+        person_id=request.person.pk,
+        reason=form.cleaned_data["reason"],
+        now=request.now,
+    )
+    messages.success(
+        request, "Taken back. The line is unclaimed again, and a case asks about it in a moment."
+    )
+    return redirect("statement-line", slug, line_id)
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @tenant_page(*READERS)
 def receiver(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBase:
@@ -122,6 +143,7 @@ def _line_page(
     *,
     match_form: MatchForm | None = None,
     unmatch_form: UnmatchForm | None = None,
+    take_back_form: TakeBackForm | None = None,
     status: int = 200,
 ) -> HttpResponseBase:
     with reading(request.tenant.pk):
@@ -129,6 +151,7 @@ def _line_page(
             "page": queries.line_page(line_id),
             "match_form": match_form or MatchForm(),
             "unmatch_form": unmatch_form or UnmatchForm(),
+            "take_back_form": take_back_form or TakeBackForm(),
             "may_work": Role.OPERATOR in request.roles,
         }
         return render(request, "statements/line_page.html", context, status=status)

@@ -50,7 +50,7 @@ WRITTEN_BY_THE_ENGINE = {
 }  # fmt: skip
 WRITTEN_BY_THE_JOURNAL = {"workflows_job"}
 NOT_WRITTEN_BY_THE_APP = {
-    "statements_tally",  # counted by the matches' own triggers
+    # counted by the matches' own triggers
     "workflows_attempt",
     "workflows_jobspending",
     "workflows_spending",

@@ -139,7 +139,8 @@ def test_counts_are_those_of_the_list(desk: Desk) -> None:
         found = counts(desk.anna.pk, now=at)
     assert (found.total, found.late, found.mine, found.nobodys, found.snoozed) == (4, 2, 1, 3, 1)
     assert [(t.name, t.count) for t in found.tabs] == [
-        ("unknown", 0), ("expected", 0), ("overdue", 0), ("conflicted", 0), ("duplicate", 0), ("held", 3), ("again", 1),
+        ("unknown", 0), ("expected", 0), ("overdue", 0), ("conflicted", 0), ("duplicate", 0),
+        ("unclaimed", 0), ("held", 3), ("again", 1),
     ]  # fmt: skip
     assert [(b.name, b.count, b.x) for b in found.ages] == [("day", 4, 0)]
     for asked, number in (("late", found.late),):

@@ -79,6 +79,7 @@ def test_what_a_statement_is_missing_and_how_far_the_ladder_goes_is_shown_and_se
         "tolerance": "5",
         "window_days": "9",
         "likeness": "0.5",
+        "alone_up_to": "0",
     }
     assert reader.post("matching", ledger.receiver_id, **given, largest_group="3")[0] == 403
     assert admin.post("matching", ledger.receiver_id, **given, largest_group="99")[0] == 422
