@@ -16,7 +16,7 @@ from access.roles import Actor
 from access.statements import Values
 from dispatch import locks
 from dispatch.joining import Derived, Standing, derive
-from dispatch.models import Operation
+from dispatch.models import Operation, label_of
 from dispatch.moving import move
 from dispatch.states import OperationState
 from workflows import journal, states
@@ -58,15 +58,14 @@ def _move_job(job: Job, actor: Actor, now: datetime) -> None:
         return  # it goes on from there by a send, or by what its approval says
     if derived.state == job.state or (job.state, derived.state, actor.kind.value) not in states.ALLOWED:
         return
-    operations = current_operations(locks.lock_operations(job))
     if derived.state in (JobState.FAILED, JobState.CANCELLED):
-        _withdraw_stopped(operations, now)
+        _withdraw_stopped(current_operations(locks.lock_operations(job)), now)
     journal.transition(
         job=job,
         to=derived.state,
         event=derived.event,
         actor=actor,
-        evidence=_evidence(operations, derived, cancelled=cancelled),
+        evidence=_evidence(job, derived, cancelled=cancelled),
     )
 
 
@@ -97,11 +96,12 @@ def _withdraw_stopped(operations: Sequence[Operation], now: datetime) -> None:
             move(operation, S.WITHDRAWN, now, next_step="", next_step_at=None)
 
 
-def _evidence(operations: Sequence[Operation], derived: Derived, *, cancelled: bool) -> dict[str, Any]:
+def _evidence(job: Job, derived: Derived, *, cancelled: bool) -> dict[str, Any]:
+    """The fates, as they are written: what is read needs no lock, who changes one holds the job's."""
     evidence: dict[str, Any] = {
         "operations": [
-            {"operation": o.label, "state": o.state, "receipt": o.receipt_id, "why": o.fate_note}
-            for o in operations
+            {"operation": label_of(job.pk, ordinal), "state": state, "receipt": receipt, "why": why}
+            for ordinal, state, receipt, why in _FATES.all(job.pk)
         ]
     }
     if cancelled:
@@ -113,4 +113,5 @@ def _evidence(operations: Sequence[Operation], derived: Derived, *, cancelled: b
     return evidence
 
 
+_FATES = Values(lambda job: current(job).values_list("ordinal", "state", "receipt_id", "fate_note"))
 _STANDINGS = Values(lambda job: current(job).order_by().values_list("state", "next_step").distinct())

@@ -157,7 +157,12 @@ class Operation(TenantModel):
     @property
     def label(self) -> str:
         """How people name it; the operation key is what receivers see."""
-        return f"CF-{self.job_id:05d}-{self.ordinal:02d}"
+        return label_of(self.job_id, self.ordinal)
+
+
+def label_of(job_id: int, ordinal: int) -> str:
+    """What the operation of a job is called that stands at this place."""
+    return f"CF-{job_id:05d}-{ordinal:02d}"
 
 
 class Reversal(TenantModel):

@@ -10,7 +10,7 @@ from typing import Any
 from access.roles import Actor
 from approvals.aftermath import Sent
 from approvals.slips import SlipOperation
-from dispatch.models import Operation, Submission
+from dispatch.models import Operation, Submission, label_of
 from dispatch.sent import Approved, Comparison, Verdict, Written, compare
 from dispatch.wire import Exchange
 from workflows import journal
@@ -82,7 +82,7 @@ def _sent(row: Mapping[str, Any], signed: Mapping[int, SlipOperation]) -> Sent:
         found = compare(_approved(operation), written)
     return Sent(
         ordinal=ordinal,
-        label=f"CF-{row['operation__job_id']:05d}-{row['operation__ordinal']:02d}",
+        label=label_of(row["operation__job_id"], row["operation__ordinal"]),
         number=row["number"],
         again=row["resubmission"],
         at=row["may_have_been_sent_at"],

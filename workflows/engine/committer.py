@@ -34,6 +34,10 @@ BATCH_CHARACTERS = 1_000_000
 POLL_SECONDS = 1.0
 SETTLE_SECONDS = 30.0
 GATHER_SECONDS = 0.002
+GATHER_SHARE = 0.15
+MOST_GATHERING = 0.025
+"""A result waits for others: 2 ms, or this share of the time that it took itself, up to so many seconds. A send takes long
+beside a commit, and few end in the same 2 ms: each had a batch of its own."""
 
 
 class LeaseInDoubt(Exception):
@@ -109,8 +113,11 @@ class Committer:
         return POLL_SECONDS if reopens is None else min(POLL_SECONDS, reopens)
 
     def _gather(self) -> None:
-        """Where some have finished and more still run, wait a moment: quick handlers then share a commit."""
-        until = time.monotonic() + GATHER_SECONDS
+        """Where some have finished and more still run, wait a moment: they then share a commit."""
+        if not self._finished:
+            return
+        first = self._finished[0]
+        until = time.monotonic() + worth_waiting((first.ended_at - first.started_at).total_seconds())
         while self._finished and len(self._finished) < min(len(self._held), BATCH_ITEMS):
             left = until - time.monotonic()
             if left <= 0 or not self._wake.wait(left):
@@ -272,3 +279,8 @@ class Committer:
             batch.append(self._finished.popleft())
             size += len(batch[-1].output or "")
         return batch
+
+
+def worth_waiting(took: float) -> float:
+    """How long a result that took so many seconds to make waits for others to share its commit."""
+    return min(MOST_GATHERING, max(GATHER_SECONDS, took * GATHER_SHARE))

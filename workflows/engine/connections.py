@@ -17,6 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from access import statements
+from workflows.engine.arrays import ArrayDumper
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 ENGINE_ROLE = "counterfoil_engine"
@@ -50,6 +51,7 @@ def connect(purpose: str) -> Connection:
         tcp_user_timeout=10_000,
     )
     _sessions.add(connection)
+    connection.adapters.register_dumper(list, ArrayDumper)
     connection.execute(f"SET ROLE {ENGINE_ROLE}")
     connection.execute(
         "SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 3"
