@@ -3,8 +3,8 @@
     receivers = References("RECEIVER")
     receivers.read("env:COUNTERFOIL_RECEIVER_ERP")
 
-A reference names only variables of its own family, or files of /run/secrets: a row could otherwise have the database's
-password sent somewhere.
+A reference names only variables and files whose names begin with its own family: a row could otherwise have the database's
+password sent somewhere, or the secret of another kind, which another organisation may own.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ class SecretMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The references of one family: `env:COUNTERFOIL_<family>_…` and `file:/run/secrets/…`."""
+    """The references of one family: `env:COUNTERFOIL_<family>_…` and `file:/run/secrets/counterfoil_<family>_…`."""
 
     family: str
 
     def allow(self, reference: str) -> bool:
         """Whether it is a reference of this family."""
-        named = rf"env:COUNTERFOIL_{self.family}_[A-Z0-9_]{{1,80}}"
-        return re.fullmatch(rf"{named}|file:{FOLDER}[A-Za-z0-9_.-]{{1,80}}", reference) is not None
+        variable = rf"env:COUNTERFOIL_{self.family}_[A-Z0-9_]{{1,80}}"
+        file = rf"file:{FOLDER}counterfoil_{self.family.lower()}_[A-Za-z0-9_.-]{{1,80}}"
+        return re.fullmatch(f"{variable}|{file}", reference) is not None
 
     def read(self, reference: str) -> str:
         """The secret without white space around it, or SecretMissing."""
@@ -61,4 +62,4 @@ class References:
     @property
     def forms(self) -> str:
         """How such a reference is written, for sentences."""
-        return f"env:COUNTERFOIL_{self.family}_… or file:{FOLDER}…"
+        return f"env:COUNTERFOIL_{self.family}_… or file:{FOLDER}counterfoil_{self.family.lower()}_…"

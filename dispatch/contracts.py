@@ -28,11 +28,13 @@ FAR_AWAY = timedelta(days=36_500)
 _LEAST_KEY = 16
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _ESCAPED_PLACE = re.compile(r"\\\{[a-z_]+(?:\\\.(?:[A-Za-z0-9_]|\\-)+)*\\\}")
-_NOT_OURS = frozenset(
+CLIENTS = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "trailer", "upgrade",
-     "expect", "if-match", "if-none-match", *LEFT_OUT)
+     "expect", "if-match", "if-none-match")
 )  # fmt: skip
-"""Headers that no contract writes: of the connection, of a precondition, and those that are never frozen."""
+"""Headers that no contract writes: of the connection, and of a precondition."""
+_NOT_OURS = frozenset((*CLIENTS, *LEFT_OUT))
+"""And those that are never frozen."""
 
 
 Status = Annotated[int, Field(ge=100, le=599)]
@@ -258,7 +260,7 @@ class Contract(_Frozen):
             raise ValueError(f"{self.key_name!r} is no header's name")
         if self.connector == "http" and any(a.method == "SEND" for a in self.actions.values()):
             raise ValueError("over HTTP an action's method is POST, PUT, PATCH or DELETE")
-        made = {n.lower() for n in self._made_headers()}
+        made = {n.lower() for n in self.made_headers}
         if any(name.lower() in made for a in self.actions.values() for name in a.headers):
             raise ValueError(
                 "a header that carries the key, a signature or a secret is not written by an action"
@@ -275,11 +277,17 @@ class Contract(_Frozen):
             raise ValueError("success codes are written as text, from 200 to 299")
         return self
 
-    def _made_headers(self) -> list[str]:
-        """Headers that come from elsewhere in the contract."""
+    @property
+    def made_headers(self) -> list[str]:
+        """Headers that come from elsewhere in the contract: the key's, where it travels in one, and the secret ones."""
         key = [self.key_name] if self.key_location is KeyLocation.HEADER else []
+        return [*key, *self.secret_headers]
+
+    @property
+    def secret_headers(self) -> list[str]:
+        """Those that are made when it is sent, and that no approver sees."""
         signed = [self.signing.header, self.signing.timestamp_header] if self.signing is not None else []
-        return [*key, self.auth_header, *signed]
+        return [self.auth_header, *(name for name in signed if name)]
 
     @classmethod
     def of(cls, terms: dict[str, Any]) -> Contract:

@@ -20,6 +20,7 @@ from dispatch.frozen import sending_of
 from dispatch.models import Operation, Submission
 from dispatch.moving import move, observe, plan
 from dispatch.refusing import take_as_failed
+from dispatch.requests import same_place
 from dispatch.secrets import SecretMissing
 from dispatch.sights import Found, Sight
 from dispatch.states import NextStep, OperationState
@@ -120,8 +121,10 @@ def _proves(operation: Operation, contract: Contract, sight: Sight, asked_at: da
     assert contract.lookup is not None
     if sight.found in (Found.APPLIED, Found.DIFFERS, Found.DUPLICATE, Found.FAILED):
         return contract.lookup.by_key or contract.lookup.authoritative
-    if sight.found is not Found.ABSENT:
-        return False
+    if sight.found is not Found.ABSENT or not same_place(
+        operation.receiver.base_url, operation.proposed.target
+    ):
+        return False  # that another place than the one it was sent to does not have it says nothing
     submissions = list(Submission.objects.filter(operation=operation))
     if any(s.closed_at is None for s in submissions):
         return False

@@ -104,7 +104,7 @@ def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now:
             outcomes.close_submission(
                 job=job, operation=operation, submission=submission, reading=reading, seen=seen, actor=actor, now=now
             )  # fmt: skip
-            if operation.state == S.SUBMITTED:
+            if operation.state == S.SUBMITTED or opened.contract.callbacks is not None:
                 take_what_came_before(job, operation, now)
             if operation.state == S.CONFIRMED:
                 return Done()

@@ -27,7 +27,7 @@ from dispatch.contracts import Contract
 from dispatch.locks import lock_receiver
 from dispatch.models import Operation, Receiver, ReceiverContract
 from dispatch.proofs import MACHINE
-from dispatch.secrets import check_reference
+from dispatch.secrets import RECEIVERS, check_reference
 from dispatch.states import SETTLED
 from workflows import machines
 from workflows.locks import lock_job, lock_name
@@ -236,6 +236,4 @@ def _check(base_url: str, secret_reference: str, who: str) -> None:
     if parts.query or parts.fragment:
         raise BadReceiver("A receiver's address has no query and no fragment.")
     if not check_reference(secret_reference):
-        raise BadReceiver(
-            "A secret is named as env:COUNTERFOIL_RECEIVER_… or file:/run/secrets/…, never written here."
-        )
+        raise BadReceiver(f"A secret is named as {RECEIVERS.forms}, never written here.")

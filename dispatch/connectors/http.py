@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from approvals.rendering import FrozenRequest
+from approvals.rendering import LEFT_OUT, FrozenRequest
+from dispatch.authentication import is_header
 from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.connectors.seam import Credentials, Sending
-from dispatch.contracts import Contract
+from dispatch.contracts import CLIENTS, Contract, KeyLocation
 from dispatch.requests import Place, fill, request_of
 from dispatch.secrets import RECEIVERS, secret_headers
 from dispatch.sights import Sight, read_sight
@@ -31,7 +32,15 @@ class HttpConnector:
     calls_barrier = True
 
     def problems(self, contract: Contract) -> Iterable[str]:
-        return ()
+        """What is made when it is sent takes the place of no header that was approved, and of none of the connection's."""
+        taken: set[str] = {"accept", "content-type", "user-agent", *CLIENTS}
+        if contract.key_location is KeyLocation.HEADER:
+            if contract.key_name.lower() in {*taken, *LEFT_OUT}:
+                yield f"The key cannot be the header {contract.key_name}, which the client or its authentication makes."
+            taken.add(contract.key_name.lower())
+        for name in contract.secret_headers:
+            if not is_header(name) or name.lower() in taken:
+                yield f"What authenticates a request cannot be the header {name!r}, which is none, or is approved or the client's."
 
     def credentials(self, reference: str, contract: Contract) -> Credentials:
         signing, oauth = contract.signing, contract.oauth

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -287,6 +288,21 @@ def test_a_callback_that_names_an_id_before_we_know_it_is_taken_when_we_do() -> 
         assert stand(d, job) == ("CONFIRMED", ["CONFIRMED"], ["applied"])
         assert call(d, told(d.operation(job))).repeated  # its next try finds the operation, and nothing to do
         assert stand(d, job)[2] == ["applied"]
+
+
+def test_a_no_that_came_before_the_yes_it_speaks_against_is_not_lost() -> None:
+    """It named the receiver's own id, which our answer only brought: "applied" as that very id."""
+
+    def calls_back_first(connection: Any) -> None:
+        call(d, told(d.operation(job), "rejected"))
+        answers(200, as_json({**json.loads(receipt("V-1")), "id": "A-1"}))(connection)
+
+    with FaultServer(calls_back_first) as server:
+        d = Dispatching.make(server.url, a_keyed_contract(callbacks=by_key(key_path="")))
+        job = d.ready()
+        d.step(d.operation(job))
+        assert stand(d, job) == ("CONFIRMED", ["CONFIRMED"], ["failed"])
+        assert "outcome.contradicted" in d.events(job)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------

@@ -377,3 +377,24 @@ def test_a_client_certificate_opens_what_is_closed_without_it(
         Outcome.OUR_FAULT,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"auth_header": "Content-Type"},
+        {"auth_header": "Host"},
+        {"auth_header": "idempotency-key"},
+        {"auth_header": "X Secret"},
+        {"signing": {"secret_reference": "env:COUNTERFOIL_RECEIVER_S", "header": "Accept"}},
+        {"key_name": "Authorization", "auth_header": "X-Secret"},
+        {"key_name": "Content-Length"},
+    ],
+)
+def test_what_is_made_when_it_is_sent_takes_the_place_of_nothing_that_was_approved(
+    changes: dict[str, Any],
+) -> None:
+    (fault,) = HTTP.problems(a_keyed_contract(**changes))
+    assert "cannot be the header" in fault
+    signed = {"secret_reference": "env:COUNTERFOIL_RECEIVER_S", "header": "Authorization"}
+    assert list(HTTP.problems(a_keyed_contract(signing=signed))) == []

@@ -182,3 +182,18 @@ def test_absence_proves_nothing_any_more_where_the_contract_was_put_right() -> N
         assert (d.job_state(job), d.operation(job).state) == ("NEEDS_RECONCILIATION", "UNKNOWN")
         assert [r.split(b" ")[0] for r in server.received].count(b"PUT") == 1
         assert not any(o.proves for o in d.observations(job))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_that_another_address_does_not_have_it_proves_nothing() -> None:
+    """The receiver has moved since the send. The new place knows nothing of the key; the old one did it."""
+    with FaultServer(fin) as old, FaultServer(*[answers(404, as_json({}))] * 3) as new:
+        d = Dispatching.make(old.url, a_lookup_contract())
+        job = d.ready()
+        d.step(d.operation(job))
+        nothing_can_arrive(d, job)
+        as_owner("dispatch_receiver", "base_url = %s WHERE tenant_id = %s", [new.url, d.tenant_id])
+        d.run(job)
+        assert (d.job_state(job), d.operation(job).state) == ("NEEDS_RECONCILIATION", "UNKNOWN")
+        assert (len(old.received), len(new.received)) == (1, 2)
+        assert not any(o.proves for o in d.observations(job))

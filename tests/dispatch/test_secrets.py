@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.roles import Role
+from access.secrets import References
 from access.tenancy import acting
 from dispatch.actions.receivers import BadContract, BadReceiver, write_contract, write_receiver
 from dispatch.models import Receiver
@@ -37,6 +38,19 @@ def test_secret_that_was_read_is_hidden_from_then_on(monkeypatch: pytest.MonkeyP
 def test_secret_that_is_not_there_is_named_by_its_reference() -> None:
     with pytest.raises(SecretMissing, match="env:COUNTERFOIL_RECEIVER_NONE is not set here"):
         secret_headers("env:COUNTERFOIL_RECEIVER_NONE", KEYED.contract)
+
+
+@pytest.mark.parametrize("family", ["RECEIVER", "WEBHOOK", "EVENTS"])
+def test_a_reference_names_only_what_is_of_its_own_kind(family: str) -> None:
+    """The database's password may lie in the same folder, and so may what signs another organisation's webhooks."""
+    references, own = References(family), f"counterfoil_{family.lower()}_erp"
+    assert references.allow(f"file:/run/secrets/{own}")
+    assert references.allow(f"env:COUNTERFOIL_{family}_ERP")
+    others = {"counterfoil_receiver_x", "counterfoil_webhook_x", "counterfoil_events_x"} - {f"{own[:-3]}x"}
+    for file in ("postgres_password", "counterfoil_secret_key", "..", f"{own}/../x", *others):
+        assert not references.allow(f"file:/run/secrets/{file}")
+        with pytest.raises(SecretMissing, match="is no reference to a secret of this kind"):
+            references.read(f"file:/run/secrets/{file}")
 
 
 @pytest.mark.django_db(transaction=True)

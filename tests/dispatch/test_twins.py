@@ -15,7 +15,7 @@ from approvals.models import Proposal
 from dispatch.twins import twins_of
 from tests.approvals.world import draft, operation
 from tests.dispatch.faults import FaultServer, answers, fin
-from tests.dispatch.world import BODY, Dispatching, a_contract, as_owner, receipt
+from tests.dispatch.world import BODY, Dispatching, a_contract, a_keyed_contract, as_owner, receipt
 from tests.reconciliation.pages import as_person, html_of
 from workflows.models import Job
 
@@ -94,6 +94,24 @@ def test_what_became_of_nobody_knows_and_other_bytes_for_the_same_amount_and_rec
         d.run(doubtful)
         again = invoice(d, body={"limit": "4800.00", "asked": str(timezone.now())})
         assert words(d, again) == ["was sent"]
+
+
+@pytest.mark.parametrize(
+    "where", [{"key_location": "body", "key_name": "request_id"}, {"key_location": "query", "key_name": "k"}]
+)
+def test_the_key_in_a_request_makes_it_no_other_request(where: dict[str, str]) -> None:
+    """No amount and no recipient: what is asked for is the bytes, each with a key of its own in them."""
+    d = Dispatching.make("http://127.0.0.1:9", a_keyed_contract(**where))
+    d.world.policy(waives_approval=False)
+
+    def change(limit: str) -> Job:
+        job, one = d.world.job(), operation(action="update", record="V-1", body={"limit": limit})
+        d.world.freeze(job, draft(operations=[one], recipient=""))
+        return job
+
+    change("4800.00")
+    assert words(d, change("4800.00")) == ["waits for a decision"]
+    assert words(d, change("9900.00")) == [], "as long, and another change"
 
 
 def test_the_page_asks_for_a_tick_and_every_other_door_for_the_same() -> None:
