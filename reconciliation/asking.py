@@ -164,7 +164,6 @@ ASKS: tuple[Ask, ...] = (
     Ask(
         "match", "Match a statement line", MatchLineForm, "Match it", _match_line,
         verb=_V.MATCH_LINE,
-        lead="The operation is confirmed by the line. If the amounts differ, nothing happens before a second person agrees.",
     ),
     Ask(
         "not-applied", "Confirm that it was not applied", NotAppliedForm, "Ask for a second person", _not_applied,

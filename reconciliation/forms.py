@@ -54,11 +54,13 @@ class CaseForm(forms.Form):
         found = [(str(b.label), ", ".join(map(str, _listed(b.value())))) for b in written]
         return [(label, value) for label, value in found if value]
 
-    def renewed(self, version: int) -> None:
-        """Take the case's version as it is now, so that what was typed can be sent again on purpose."""
+    def renewed(self, page: CasePage) -> None:
+        """Take what is hidden as it is now and shown beside, so that what was typed can be sent again on purpose."""
         assert isinstance(self.data, QueryDict)
         data = self.data.copy()
-        data["version"] = str(version)
+        data["version"] = str(page.version)
+        if "difference" in self.fields:
+            data["difference"] = page.difference
         self.data = data
 
 

@@ -35,7 +35,7 @@ def match_line(s: Situation) -> str:
         return "No amount was approved, so no line of a statement can be compared with it."
     if doubt.in_flight:
         return "A submission is open right now."
-    return "" if s.has_statement else f"No statement of {doubt.operation.receiver.title} is applied."
+    return "" if s.covered is not None else f"No statement of {doubt.operation.receiver.title} is applied."
 
 
 def confirm_with_receipt(s: Situation) -> str:

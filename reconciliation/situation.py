@@ -35,7 +35,7 @@ from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
 from reconciliation.reversing import NOTHING, Compensable, compensable
 from reconciliation.reviewing import operations_of
-from statements.models import Statement, StatementState
+from statements.queries import Covered, covered
 from workflows import known, rerunning
 from workflows.migrating.planning import targets_of, why_not
 from workflows.models import HeldFor, Job, Worker, WorkItem
@@ -159,8 +159,8 @@ class Situation:
     compensable: Compensable
     """What can be taken back of its job, and why not. Of the kinds that ask about an effect only."""
 
-    has_statement: bool
-    """Whether the receiver has an applied statement. Of the kinds that a line could answer only."""
+    covered: tuple[Covered, ...] | None
+    """What the receiver's applied statements cover; None without any. Of the kinds that a line could answer only."""
 
     unreachable: bool
     """Whether one of those waits behind an operation that stopped, so that it could never be its turn."""
@@ -203,7 +203,7 @@ def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situ
         why_not_run_again=rerunning.why_not(job) if VerbName.RUN_AGAIN in terms_of(case.kind).verbs else "",
         why_not_reopen=_why_not_reopen(job, case, operation),
         compensable=_compensable(job, case, siblings, operation),
-        has_statement=_has_statement(case, operation),
+        covered=_covered(case, operation),
         unreachable=_unreachable(siblings),
         clock=database_clock(),
     )
@@ -221,11 +221,11 @@ def _compensable(job: Job, case: Case, siblings: list[Operation], operation: Ope
     return compensable(job, siblings, operation)
 
 
-def _has_statement(case: Case, operation: Operation | None) -> bool:
+def _covered(case: Case, operation: Operation | None) -> tuple[Covered, ...] | None:
     if operation is None or VerbName.MATCH_LINE not in terms_of(case.kind).verbs:
-        return False
-    applied = Statement.objects.filter(receiver=operation.receiver_id, state=StatementState.APPLIED)
-    return bool(applied.exists())
+        return None
+    found = covered(operation.receiver_id)
+    return None if found is None else tuple(found)
 
 
 def _why_not_migrate(job: Job) -> str:

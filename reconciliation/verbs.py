@@ -114,6 +114,12 @@ def _not_applied_sentence(s: Situation) -> str:
     return f"Records that it did not happen. Needs {proven_by}, and a second person."
 
 
+def _match_sentence(s: Situation) -> str:
+    """With what the statements cover: that no line is there says nothing of the days and the accounts that they do not."""
+    said = "Records that a line of a statement is this operation. Where the amounts differ a second person agrees."
+    return f"{said} {words.covered(_receiver(s), s.covered)}".rstrip()
+
+
 def _accept_sentence(s: Situation) -> str:
     second = (
         "an admin as the second person"
@@ -146,7 +152,7 @@ RULES: dict[VerbName, _Rule] = {
     ),
     VerbName.MATCH_LINE: _Rule(
         "Match a statement line",
-        _says("Records that a line of a statement is this operation. Where the amounts differ a second person agrees."),
+        _match_sentence,
         guards.match_line,
         _never,
     ),

@@ -183,7 +183,7 @@ def _too_late(
     """What was typed is kept beside how the case is now, and can be sent again where that still makes sense."""
     with reading(request.tenant.pk):
         page = case_page(form.page.case_id, request.person.pk, now=timezone.now())
-    form.renewed(page.version)
+    form.renewed(page)
     title = "This cannot be done now"
     if isinstance(late, StaleCase):
         title = f"{page.label} is resolved" if page.resolved else f"{page.label} has changed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -9,9 +10,11 @@ from access.models import Tenant
 from dispatch.models import Operation
 from dispatch.states import OperationState
 from outbox.models import MessageKind
+from statements.queries import Covered
 from workflows.models import Job, StageKind, WorkItem
 
 _LONGEST = 300
+_MOST_SPANS = 3
 
 
 def clock(at: datetime, tenant_id: int) -> str:
@@ -169,3 +172,16 @@ def state_words(kind: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def covered(title: str, spans: Sequence[Covered] | None) -> str:
+    """What the applied statements of a receiver cover, the latest of it, or nothing where there is none."""
+    if not spans:
+        return ""
+    shown = sorted(spans, key=lambda span: span.last)[-_MOST_SPANS:]
+    told = [
+        f"{f'account {s.account}' if s.account else 'its account'} from {s.first:%-d %b %Y} to {s.last:%-d %b %Y}"
+        for s in shown
+    ]
+    more = "" if len(spans) == len(shown) else f", and {len(spans) - len(shown)} earlier times"
+    return f"Statements of {title} that are applied cover {'; '.join(told)}{more}. That no line is there proves nothing."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from decimal import Decimal
 
 from django.db.models import F, QuerySet
@@ -172,6 +173,35 @@ def rows_in_question(statement_id: int) -> list[int]:
     """The rows of which nobody has said whether they are known."""
     rows = RepeatedRow.objects.filter(statement_id=statement_id, verdict=Verdict.ASKED)
     return list(rows.order_by("row_number").values_list("row_number", flat=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Days of an account, one after the other, that the applied statements of a receiver have."""
+
+    account: str
+    first: date
+    last: date
+
+
+def covered(receiver_id: int) -> list[Covered] | None:
+    """What the applied statements of a receiver cover, by account and day; None where there is none. One query."""
+    applied = Statement.objects.filter(receiver=receiver_id, state=StatementState.APPLIED)
+    found = list(
+        applied.order_by("account", "first_booked_on", "pk").values_list(
+            "account", "first_booked_on", "last_booked_on"
+        )
+    )
+    spans: list[Covered] = []
+    for account, first, last in found:
+        if first is None or last is None:
+            continue
+        before = spans[-1] if spans and spans[-1].account == account else None
+        if before is not None and first <= before.last + timedelta(days=1):
+            spans[-1] = Covered(account, before.first, max(before.last, last))
+        else:
+            spans.append(Covered(account, first, last))
+    return spans if found else None
 
 
 def last_mapping(receiver_id: int) -> Mapping | None:

@@ -22,6 +22,7 @@ from access.roles import WORKER
 from access.tenancy import acting, reading
 from access.tenant_journal import record
 from reconciliation.actions.working import StaleCase
+from reconciliation.bulk import taking_turns
 from reconciliation.bulk.verbs import Terms, terms_of
 from reconciliation.locks import lock_bulk
 from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
@@ -71,8 +72,10 @@ def turn(tenant_id: int, bulk_id: int, worker: str) -> bool:
         if not entries:
             return bool(busy) or _finish(tenant_id, bulk_id)
         if calls:
-            _call_all(bulk, entries)
-            return True
+            with taking_turns.turn_of(bulk_id) as mine:
+                if mine:
+                    _call_all(bulk, entries)
+            return mine  # another asks just now: the sweep brings this one again
         for entry in entries:
             if not _settle(bulk, entry):
                 busy.add(entry.pk)

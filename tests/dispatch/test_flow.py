@@ -218,9 +218,10 @@ def test_what_the_database_refuses_for_another_reason_is_not_taken_for_a_busy_re
     assert d.submissions(job) == []
 
 
-def test_a_cancel_and_a_send_in_the_same_instant_never_leave_cancelled_and_sent() -> None:
+@pytest.mark.parametrize("rounds", [5, pytest.param(95, marks=pytest.mark.long)])
+def test_a_cancel_and_a_send_in_the_same_instant_never_leave_cancelled_and_sent(rounds: int) -> None:
     """Both want the job's lock: the cancel first means nothing is sent; the send first makes the cancel a request."""
-    for _ in range(5):
+    for _ in range(rounds):
         with FaultServer(answers(200, receipt("V-1"))) as erp:
             d = Dispatching.make(erp.url, a_contract())
             job = d.ready()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from access.tenancy import reading
 from dispatch.models import Observation
+from reconciliation.kinds import VerbName
 from reconciliation.models import CaseKind
 from statements.matching import effects, running
 from statements.matching.models import Finding, MatchRun
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import a_contract, as_owner, receipt
+from tests.reconciliation.pages import address, as_person, html_of
 from tests.reconciliation.world import PATIENT, Desk
 from tests.statements.matching.ledger import Ledger
 from tests.statements.shelf import Shelf
@@ -111,17 +116,35 @@ def test_an_operation_that_is_being_sent_is_left_for_the_next_turn() -> None:
 
 
 def test_no_line_proves_nothing() -> None:
-    """I7: a statement with one total for three payments, and one that ends the day before. Every case stays open."""
-    with FaultServer(fin) as erp:
+    """I7: a statement with one total for three payments, and one that ends the day before. Every case stays open.
+
+    The question of each says which days of which accounts the statements cover, and that a line that is not there proves
+    nothing.
+    """
+    with FaultServer(fin, fin, fin) as erp:
         desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
-        job, case = desk.unknown("INV-1", **PAID)
-    ledger = Ledger.at(desk)
+        doubts = [desk.unknown(f"INV-{n}", **PAID) for n in range(3)]
+    ledger, yesterday = Ledger.at(desk), timezone.now().date() - timedelta(days=1)
     ledger.statement([{"amount": 75000, "text": "BATCH 3 ITEMS"}, {"amount": 1, "reference": "INV-1"}])
-    before = desk.snapshot(job)
+    for first, last in ((9, 5), (4, 0), (40, 20)):
+        days: dict[str, Any] = {
+            "first": yesterday - timedelta(days=first),
+            "last": yesterday - timedelta(days=last),
+        }
+        ledger.statement([{"amount": first, "booked_on": days["last"]}], account="0010", **days)
+    before = [desk.snapshot(job) for job, _ in doubts]
     ledger.walk()
     ledger.take()
-    assert desk.snapshot(job) == before
-    assert desk.fresh(case).resolved_at is None
+    assert [desk.snapshot(job) for job, _ in doubts] == before
+    spans = [
+        f"account 0010 from {yesterday - timedelta(days=a):%-d %b %Y} to {yesterday - timedelta(days=b):%-d %b %Y}"
+        for a, b in ((40, 20), (9, 0))
+    ]
+    said = f"applied cover {'; '.join(spans)}. That no line is there proves nothing."
+    for _, case in doubts:
+        assert desk.fresh(case).resolved_at is None
+        assert said in desk.verb(case, VerbName.MATCH_LINE).sentence
+        assert said in html_of(as_person(desk.anna).get(address(desk, "case-match", case.pk)))
 
 
 def test_lines_are_matched_by_workers_once_their_statement_is_applied() -> None:
