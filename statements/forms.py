@@ -22,6 +22,28 @@ ENCODINGS = (
     ("mac-roman", "Mac Roman"),
 )
 OPEN = ("", "Say which")
+NEEDED = {
+    Column.BOOKED: "Needed: a line without its day is an error.",
+    Column.AMOUNT: "Needed, unless paid in and paid out have columns of their own.",
+    Column.PAID_IN: "In place of the amount, where what came in has its own column.",
+    Column.PAID_OUT: "In place of the amount, where what went out has its own column.",
+    Column.DIRECTION: "Needed where words and no minus say which way money went; write the words below.",
+    Column.CURRENCY: "Needed where rows have several; else write the one currency below.",
+}
+FOUND_BY = {
+    Column.REFERENCE: "Finds operations by their record or our key.",
+    Column.RECEIVERS_ID: "Finds operations by their receipt, and knows the line when it comes again.",
+}
+BESIDE = {
+    Column.VALUE: "Shown with the line.",
+    Column.COUNTERPARTY: "Shown, and compared with recipients for suggestions.",
+    Column.COUNTERPARTY_ACCOUNT: "Shown with the line.",
+    Column.ACCOUNT: "A row of another account than the file is of is then an error.",
+}
+"""What each column is needed for, in the order in which people look for them."""
+
+
+_WHY = {**NEEDED, **FOUND_BY, **BESIDE}
 
 
 class UploadForm(forms.Form):
@@ -72,20 +94,31 @@ class MappingForm(forms.Form):
         help_text="Seen from our account. A column that says in or out goes before.",
     )
     currency = forms.CharField(
-        label="Currency", max_length=3, required=False, help_text="Three letters, where no column has it."
+        label="Currency",
+        max_length=3,
+        required=False,
+        help_text="Three letters, needed where no column has it.",
     )
     texts = forms.MultipleChoiceField(
-        label="Columns of free text", required=False, widget=forms.CheckboxSelectMultiple
+        label="Columns of free text",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Our key is looked for in them, and words that are alike.",
     )
     in_words = forms.CharField(
-        label="Words for in", max_length=500, required=False, help_text="With commas between, as CR, Haben."
+        label="Words for in",
+        max_length=500,
+        required=False,
+        help_text="Needed with a column that says in or out. With commas between, as CR, Haben.",
     )
-    out_words = forms.CharField(label="Words for out", max_length=500, required=False)
+    out_words = forms.CharField(
+        label="Words for out", max_length=500, required=False, help_text="Needed with it too, as DR, Soll."
+    )
     left_out = forms.CharField(
         label="Rows that are no lines begin with",
         max_length=500,
         required=False,
-        help_text="With commas between, as Total, Balance.",
+        help_text="Needed where it has such rows. With commas between, as Total, Balance.",
     )
     encoding = forms.ChoiceField(
         label="Letters are, where they are not UTF-8", choices=ENCODINGS, initial="windows-1252"
@@ -101,16 +134,26 @@ class MappingForm(forms.Form):
         choices = list(names)
         for column in Column:
             self.fields[f"column_{column.value}"] = forms.ChoiceField(
-                label=LABELS[column], choices=[("", "–"), *choices], required=False
+                label=LABELS[column], choices=[("", "–"), *choices], required=False, help_text=_WHY[column]
             )
         self.fields["texts"].choices = choices  # type: ignore[attr-defined]
         for name, told in evidence.items():
             self.fields[name].help_text = told
 
     @property
-    def columns(self) -> list[forms.BoundField]:
-        """One field a column, in the order in which people look for them."""
-        return [self[f"column_{column.value}"] for column in Column]
+    def needed(self) -> list[forms.BoundField]:
+        """Columns without which no line can be read."""
+        return [self[f"column_{column.value}"] for column in NEEDED]
+
+    @property
+    def found_by(self) -> list[forms.BoundField]:
+        """Columns by which the machine finds operations."""
+        return [self[f"column_{column.value}"] for column in FOUND_BY]
+
+    @property
+    def beside(self) -> list[forms.BoundField]:
+        """What a file may have beside these."""
+        return [self[f"column_{column.value}"] for column in BESIDE]
 
     @property
     def first(self) -> list[forms.BoundField]:

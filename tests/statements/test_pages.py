@@ -70,6 +70,8 @@ def test_a_file_is_uploaded_looked_at_read_mended_and_applied(shelf: Shelf) -> N
     number = number_in(answer)
     assert answer["Location"] == desk.at("statement-map", number)
     proposed = html_of(desk.get("statement-map", number))
+    assert "optional" not in proposed
+    assert "Needed: a line without its day is an error." in proposed
     assert "The semicolon gives 4 of the first rows 3 columns each." in proposed
     assert '<option value="Date" selected>' in proposed
     unsaid = desk.post("statement-map", number, **{**MAPPED, "dates": ""}, do="read")
