@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
-from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from access.doors import TenantRequest, tenant_page
@@ -20,7 +18,7 @@ from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import reading
 from dispatch.models import Receiver
-from statements import drafting, exporting, keeping, queries
+from statements import attaching, drafting, exporting, keeping, queries
 from statements.actions.mapping import read_statement
 from statements.actions.settling import apply_statement, discard_statement, settle_repeats
 from statements.actions.uploading import too_large, upload_statement
@@ -200,7 +198,7 @@ def settle(request: TenantRequest, slug: str, statement_id: int) -> HttpResponse
 def errors_file(request: TenantRequest, slug: str, statement_id: int) -> HttpResponseBase:
     """Everything that is wrong with its rows, as CSV."""
     found = queries.statement(statement_id)
-    return _csv(exporting.errors(found), f"{found.label}-errors.csv")
+    return attaching.csv(exporting.errors(found), f"{found.label}-errors.csv")
 
 
 @require_safe
@@ -208,7 +206,7 @@ def errors_file(request: TenantRequest, slug: str, statement_id: int) -> HttpRes
 def lines_file(request: TenantRequest, slug: str, statement_id: int) -> HttpResponseBase:
     """Its lines, as CSV."""
     found = queries.statement(statement_id)
-    return _csv(exporting.lines(found), f"{found.label}-lines.csv")
+    return attaching.csv(exporting.lines(found), f"{found.label}-lines.csv")
 
 
 @require_safe
@@ -217,7 +215,7 @@ def file(request: TenantRequest, slug: str, statement_id: int) -> HttpResponseBa
     """The file as it came, to be saved and never shown."""
     found = queries.statement(statement_id)
     response = StreamingHttpResponse(keeping.content_of(found), content_type="application/octet-stream")
-    return _attached(response, found.name)
+    return attaching.attached(response, found.name)
 
 
 def _begin(request: TenantRequest, statement_id: int) -> HttpResponseBase:
@@ -234,18 +232,6 @@ def _begin(request: TenantRequest, statement_id: int) -> HttpResponseBase:
 
 def _upload_page(request: TenantRequest, form: UploadForm, status: int = 200) -> TemplateResponse:
     return TemplateResponse(request, "statements/upload.html", {"form": form}, status=status)
-
-
-def _csv(rows: Iterator[str], name: str) -> HttpResponseBase:
-    return _attached(StreamingHttpResponse(rows, content_type="text/csv; charset=utf-8"), name)
-
-
-def _attached(response: StreamingHttpResponse, name: str) -> HttpResponseBase:
-    response.headers["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
-    response.headers["Cache-Control"] = "private, no-cache"
-    return response
 
 
 def _number(given: QueryDict, name: str) -> int:

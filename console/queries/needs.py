@@ -73,15 +73,17 @@ class Queue:
 
 
 def queues(slug: str, now: datetime) -> list[Queue]:
-    """Every queue, empty ones too, except those for corrections, questions and incidents, which show when there is something in it."""
+    """Every queue, empty ones too, except those for corrections, unclaimed lines, questions and incidents, which show when there is
+    something in it."""
     asked, storms = _questions(slug, now), _incidents(slug, now)
     corrections = _cases(
         slug,
         now,
         "corrections",
         "To be corrected",
-        ~Q(kind__in=[*UNRESOLVED, *STOPPED, CaseKind.CANCELLED_WITH_EFFECT]),
+        ~Q(kind__in=[*UNRESOLVED, *STOPPED, CaseKind.CANCELLED_WITH_EFFECT, CaseKind.UNCLAIMED]),
     )
+    unclaimed = _cases(slug, now, "unclaimed", "Unclaimed statement lines", Q(kind=CaseKind.UNCLAIMED))
     return [
         _approvals(slug, now),
         *([asked] if asked.count else []),
@@ -89,6 +91,7 @@ def queues(slug: str, now: datetime) -> list[Queue]:
         _cases(slug, now, "unresolved", "Unresolved outcomes", Q(kind__in=UNRESOLVED)),
         _cases(slug, now, "exhausted", "Retry exhausted", Q(kind__in=STOPPED)),
         *([corrections] if corrections.count else []),
+        *([unclaimed] if unclaimed.count else []),
         _held(slug),
         _cases(slug, now, "cancelled", "Cancelled with effects", Q(kind=CaseKind.CANCELLED_WITH_EFFECT)),
     ]
@@ -180,7 +183,7 @@ def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
     rows = (
         Case.objects.filter(which, resolved_at__isnull=True)
         .exclude(GROUPED)
-        .select_related("job")
+        .select_related("job", "receiver")
         .annotate(
             amount=Subquery(proposal.values("amount")[:1]),
             currency=Subquery(proposal.values("currency")[:1]),
@@ -191,8 +194,8 @@ def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
     needs = [
         Need(
             title=case.title,
-            url=link("case", slug, case.pk) or link("job", slug, case.job_id),
-            workflow=workflow_title(case.job.workflow),
+            url=link("case", slug, case.pk),
+            workflow=_where(case),
             label=case.label,
             since=case.opened_at,
             until=case.due_at,
@@ -203,6 +206,13 @@ def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
         for case in rows
     ]
     return _queue(name, title, link("cases", slug), rows, needs, "Nothing.")
+
+
+def _where(case: Case) -> str:
+    """The workflow of its job, or the receiver of what has no job."""
+    if case.job is not None:
+        return workflow_title(case.job.workflow)
+    return "" if case.receiver is None else str(case.receiver.title)
 
 
 def _held(slug: str) -> Queue:

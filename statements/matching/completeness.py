@@ -1,150 +1,168 @@
-"""What a receiver booked against what was settled here, and what makes the difference, to the cent.
+"""Whether what a receiver booked is what was settled here: of one statement, and of days of an account.
 
-Lines of a statement on one side, operations that are confirmed and were sent in its days on the other. What is on one
-side only is listed; nothing is concluded from it: a line that is not there proves nothing.
+Over days the statements have to follow each other, too: where they name balances each has to begin with what the one
+before ended with. Where they name none, only their days can be looked at.
 """
 
-# ruff: noqa: S608 - the statements are made of the fragments below, never of input
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from decimal import Decimal
-from functools import partial
-from typing import Any
+from itertools import pairwise
 
-from django.db import connection
-
+from access.models import Tenant
 from dispatch.minor import as_amount
-from statements.matching.queries import unclaimed_lines
+from dispatch.models import Receiver
+from statements.matching.queries import receiver_of
 from statements.matching.running import settings_of
+from statements.matching.sides import Scope, Side, currencies, side
 from statements.models import Statement, StatementState
-from statements.queries import LineView, statement
-
-LISTED = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """A count and what it comes to."""
-
-    what: str
-    count: int
-    amount: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class Without:
-    """A confirmed operation that no line is matched with."""
-
-    operation_id: int
-    job_id: int
-    label: str
-    title: str
-    amount: Decimal
-    sent_on: str
+from statements.queries import statement
 
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Both sums, the residual, and the parts that add up to it. Empty where lines have several currencies."""
+    """Of one statement; `side` is None where its lines do not count, or have several currencies."""
 
     statement: Statement
-    currency: str
-    booked: Sum | None
-    settled: Sum | None
-    parts: Sequence[Sum]
-    operations_without_line: Sequence[Without]
-    lines_without_operation: Sequence[LineView]
+    scope: Scope | None
+    side: Side | None
     balances: tuple[Decimal, Decimal, Decimal] | None
     """Opening, closing, and by how much opening and lines miss the closing; None where the file has no balances."""
 
-    @property
-    def residual(self) -> Decimal:
-        """Booked less settled."""
-        return self.booked.amount - self.settled.amount if self.booked and self.settled else Decimal(0)
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How a statement follows the one before it: "continuous", "gap", "overlap" or "unknown", in a sentence."""
+
+    earlier: Statement
+    later: Statement
+    found: str
+    sentence: str
+    apart: Decimal | None = None
+    """By how much the opening balance is off the closing one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Days of an account at a receiver: a side for each currency, its statements, and how they follow each other."""
+
+    receiver: Receiver
+    scope: Scope
+    sides: Sequence[Side]
+    statements: Sequence[Statement]
+    links: Sequence[Link]
+    accounts: Sequence[str]
+    uncovered: str
+    """Which days at either end no statement reaches, in a sentence, or ""."""
 
     @property
-    def explained(self) -> bool:
-        """Whether the parts add up to the residual, as they must."""
-        return sum((p.amount for p in self.parts), Decimal(0)) == self.residual
+    def follows(self) -> bool:
+        """Whether each statement goes on where the one before ended."""
+        return all(link.found == "continuous" for link in self.links)
 
 
 def of_statement(statement_id: int) -> Completeness:
     """Of one applied statement; of another, and of one in several currencies, without sums. Raises NoSuchStatement."""
     found = statement(statement_id)
-    if found.state != StatementState.APPLIED or not found.currency or found.first_booked_on is None:
-        return Completeness(found, found.currency, None, None, [], [], [], None)
+    if found.state != StatementState.APPLIED or found.first_booked_on is None:
+        return Completeness(found, None, None, None)
+    assert found.last_booked_on is not None
     _, settings = settings_of(found.receiver_id)
-    values: dict[str, Any] = {
-        "statement": found.pk, "receiver": found.receiver_id, "currency": found.currency, "account": found.account,
-        "direction": settings.direction, "first": found.first_booked_on, "last": found.last_booked_on, "listed": LISTED,
-    }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(_LINES, values)
-        lines, line_sum, unclaimed, unclaimed_sum, matched_sum, inside, outside, outside_count = (
-            cursor.fetchone()
-        )
-        cursor.execute(_OPERATIONS, values)
-        operations, operation_sum, without, without_sum, elsewhere, elsewhere_sum, matched, here = (
-            cursor.fetchone()
-        )
-        cursor.execute(_WITHOUT, values)
-        listed = [
-            Without(operation, job, label, title, as_amount(minor, found.currency), sent_on)
-            for operation, job, label, title, minor, sent_on in cursor.fetchall()
-        ]
-    units = partial(as_amount, currency=found.currency)
-    parts = [
-        Sum(
-            _some(unclaimed, "line that no operation claims", "lines that no operation claims"),
-            unclaimed,
-            units(unclaimed_sum),
-        ),
-        Sum(
-            _some(without, "confirmed operation without a line", "confirmed operations without a line"),
-            without,
-            units(-without_sum),
-        ),
-        Sum(
-            _some(
-                outside_count,
-                "line of an operation that was sent on another day",
-                "lines of operations that were sent on other days",
-            ),
-            outside_count,
-            units(outside),
-        ),
-        Sum(
-            _some(
-                elsewhere,
-                "operation whose line is in another statement",
-                "operations whose line is in another statement",
-            ),
-            elsewhere,
-            units(-elsewhere_sum),
-        ),
-        Sum(
-            "differences that two people have accepted",
-            0,
-            units(matched_sum - inside - outside - (matched - here)),
-        ),
-    ]
-    free, _ = unclaimed_lines(found.pk)
-    return Completeness(
-        found,
-        found.currency,
-        Sum("lines", lines, units(line_sum)),
-        Sum("confirmed operations", operations, units(operation_sum)),
-        [p for p in parts if p.count or p.amount],
-        listed,
-        [v for v in free if v.line.direction == settings.direction],
-        _balances(found),
+    scope = Scope(
+        found.receiver_id, found.account, settings.direction, found.first_booked_on, found.last_booked_on,
+        _zone(found), found.pk,
+    )  # fmt: skip
+    if not found.currency:
+        return Completeness(found, scope, None, None)
+    return Completeness(found, scope, side(scope, found.currency), _balances(found))
+
+
+def of_period(
+    receiver_id: int, *, account: str | None = None, first: date | None = None, last: date | None = None
+) -> Period | None:
+    """Of days of an account; what is not said is that of the account's latest statement. None without an applied one.
+
+    Raises NoSuchReceiver.
+    """
+    receiver = receiver_of(receiver_id)
+    applied = Statement.objects.filter(
+        receiver=receiver, state=StatementState.APPLIED, first_booked_on__isnull=False
+    )
+    accounts = sorted(set(applied.values_list("account", flat=True)))
+    latest = applied if account is None else applied.filter(account=account)
+    newest = latest.select_related("mapping").order_by("-last_booked_on", "-pk").first()
+    if newest is None or newest.first_booked_on is None or newest.last_booked_on is None:
+        return None
+    _, settings = settings_of(receiver_id)
+    begins, ends = first or newest.first_booked_on, last or newest.last_booked_on
+    scope = Scope(
+        receiver_id, newest.account, settings.direction, min(begins, ends), max(begins, ends), _zone(newest)
+    )
+    reached = list(
+        applied.filter(
+            account=newest.account, first_booked_on__lte=scope.last, last_booked_on__gte=scope.first
+        ).order_by("first_booked_on", "last_booked_on", "pk")
+    )
+    return Period(
+        receiver,
+        scope,
+        [side(scope, currency) for currency in currencies(scope)],
+        reached,
+        links(reached),
+        accounts,
+        _uncovered(scope, reached),
     )
 
 
-def _some(count: int, one: str, many: str) -> str:
-    return one if count == 1 else many
+def links(statements: Sequence[Statement]) -> list[Link]:
+    """How statements of one account, in the order of their days, follow each other."""
+    return [_link(a, b) for a, b in pairwise(statements)]
+
+
+def _link(earlier: Statement, later: Statement) -> Link:
+    assert earlier.last_booked_on is not None
+    assert later.first_booked_on is not None
+    between = f"{earlier.label} and {later.label}"
+    if later.first_booked_on <= earlier.last_booked_on:
+        shared = _days(later.first_booked_on, min(earlier.last_booked_on, later.last_booked_on or date.max))
+        told = f"{between} both have {shared}. A line that both have counts once; their balances do not follow each other."
+        return Link(earlier, later, "overlap", told)
+    missed = _days(earlier.last_booked_on + timedelta(days=1), later.first_booked_on - timedelta(days=1))
+    if earlier.closing is None or later.opening is None or earlier.currency != later.currency:
+        without = f"Between {between} stands no balance to compare"
+        next_day = later.first_booked_on == earlier.last_booked_on + timedelta(days=1)
+        told = f"{without}." if next_day else f"{without}, and neither has {missed}."
+        return Link(earlier, later, "unknown", told)
+    apart = later.opening - earlier.closing
+    if apart:
+        told = f"{later.label} does not begin with what {earlier.label} ends with: something is missing between them."
+        return Link(earlier, later, "gap", told, as_amount(apart, later.currency))
+    return Link(earlier, later, "continuous", f"{later.label} begins with what {earlier.label} ends with.")
+
+
+def _uncovered(scope: Scope, statements: Sequence[Statement]) -> str:
+    if not statements:
+        return "No statement has any of these days."
+    day = timedelta(days=1)
+    begin = min(s.first_booked_on for s in statements if s.first_booked_on)
+    end = max(s.last_booked_on for s in statements if s.last_booked_on)
+    missed = [_days(scope.first, begin - day)] if begin > scope.first else []
+    missed += [_days(end + day, scope.last)] if end < scope.last else []
+    return f"No line of a statement is of {' or '.join(missed)}." if missed else ""
+
+
+def _days(first: date, last: date) -> str:
+    return f"{first:%-d %b %Y}" if first == last else f"{first:%-d %b %Y} to {last:%-d %b %Y}"
+
+
+def _zone(found: Statement) -> str:
+    """Whose days its days are: those of its mapping, or the organisation's."""
+    if found.mapping is not None:
+        return str(found.mapping.terms["time_zone"])
+    return str(Tenant.objects.values_list("time_zone", flat=True).get(pk=found.tenant_id))
 
 
 def _balances(found: Statement) -> tuple[Decimal, Decimal, Decimal] | None:
@@ -153,52 +171,3 @@ def _balances(found: Statement) -> tuple[Decimal, Decimal, Decimal] | None:
     missed = found.closing - (found.opening + found.amount_in - found.amount_out)
     opening, closing, off = (as_amount(m, found.currency) for m in (found.opening, found.closing, missed))
     return opening, closing, off
-
-
-_SENT_IN = """(o.first_may_have_been_sent_at AT TIME ZONE t.time_zone)::date BETWEEN %(first)s::date AND %(last)s::date"""
-_IN_SCOPE = f"""o.receiver_id = %(receiver)s AND o.currency = %(currency)s AND o.state = 'CONFIRMED'
-  AND (o.account = '' OR %(account)s = '' OR o.account = %(account)s) AND {_SENT_IN}"""
-_LINES = f"""
-WITH l AS (
-  SELECT l.id, l.amount FROM statements_statementline l
-  WHERE l.statement_id = %(statement)s AND l.direction = %(direction)s AND l.currency = %(currency)s
-), pairs AS (
-  SELECT l.id, m.line_place, l.amount, m.allocated, {_IN_SCOPE} AS inside
-  FROM l JOIN statements_match m ON m.line_id = l.id AND m.unmade_at IS NULL
-  JOIN dispatch_operation o ON o.id = m.operation_id JOIN access_tenant t ON t.id = o.tenant_id
-)
-SELECT (SELECT count(*) FROM l), (SELECT coalesce(sum(amount), 0) FROM l)::bigint,
-  (SELECT count(*) FROM l) - count(*) FILTER (WHERE line_place = 0),
-  ((SELECT coalesce(sum(amount), 0) FROM l) - coalesce(sum(amount) FILTER (WHERE line_place = 0), 0))::bigint,
-  coalesce(sum(amount) FILTER (WHERE line_place = 0), 0)::bigint,
-  coalesce(sum(allocated) FILTER (WHERE inside), 0)::bigint, coalesce(sum(allocated) FILTER (WHERE NOT inside), 0)::bigint,
-  count(*) FILTER (WHERE NOT inside)
-FROM pairs
-"""
-_OPERATIONS = f"""
-WITH o AS (
-  SELECT o.id, o.amount_minor FROM dispatch_operation o JOIN access_tenant t ON t.id = o.tenant_id
-  WHERE {_IN_SCOPE} AND o.amount_minor IS NOT NULL
-), pairs AS (
-  SELECT o.amount_minor, m.operation_place, m.allocated, l.statement_id = %(statement)s AS here
-  FROM o JOIN statements_match m ON m.operation_id = o.id AND m.unmade_at IS NULL
-  JOIN statements_statementline l ON l.id = m.line_id
-)
-SELECT (SELECT count(*) FROM o), (SELECT coalesce(sum(amount_minor), 0) FROM o)::bigint,
-  (SELECT count(*) FROM o) - count(*) FILTER (WHERE operation_place = 0),
-  ((SELECT coalesce(sum(amount_minor), 0) FROM o) - coalesce(sum(amount_minor) FILTER (WHERE operation_place = 0), 0))::bigint,
-  count(*) FILTER (WHERE NOT here), coalesce(sum(allocated) FILTER (WHERE NOT here), 0)::bigint,
-  coalesce(sum(amount_minor) FILTER (WHERE operation_place = 0), 0)::bigint - coalesce(sum(allocated) FILTER (WHERE NOT here), 0)::bigint,
-  coalesce(sum(allocated) FILTER (WHERE here), 0)::bigint
-FROM pairs
-"""
-_WITHOUT = f"""
-SELECT o.id, o.job_id, 'CF-' || lpad(o.job_id::text, greatest(5, length(o.job_id::text)), '0') || '-'
-    || lpad(o.ordinal::text, greatest(2, length(o.ordinal::text)), '0'), p.title, o.amount_minor,
-  to_char(o.first_may_have_been_sent_at AT TIME ZONE t.time_zone, 'YYYY-MM-DD')
-FROM dispatch_operation o JOIN access_tenant t ON t.id = o.tenant_id
-JOIN approvals_proposedoperation p ON p.id = o.proposed_id
-WHERE {_IN_SCOPE} AND o.amount_minor IS NOT NULL
-  AND NOT EXISTS (SELECT FROM statements_match m WHERE m.operation_id = o.id AND m.unmade_at IS NULL)
-ORDER BY o.id LIMIT %(listed)s
-"""

@@ -50,6 +50,14 @@ class TakeBackForm(forms.Form):
     reason = _reason("Why it is to be looked at again", "Say why the line is to be looked at again.")
 
 
+class PeriodForm(forms.Form):
+    """An account and days; what is empty is that of the latest statement."""
+
+    account = forms.CharField(label="Account", required=False, max_length=200, empty_value=None, strip=False)
+    first = forms.DateField(label="From", required=False)
+    last = forms.DateField(label="To", required=False)
+
+
 class SettingsForm(forms.Form):
     """How far the ladder goes for a receiver."""
 

@@ -135,11 +135,17 @@ def line_page(line_id: int) -> LinePage:
     )
 
 
-def receiver_page(receiver_id: int) -> ReceiverPage:
-    """How a receiver's lines are matched. Raises NoSuchReceiver."""
+def receiver_of(receiver_id: int) -> Receiver:
+    """One. Raises NoSuchReceiver."""
     receiver = Receiver.objects.filter(pk=receiver_id).first()
     if receiver is None:
         raise NoSuchReceiver(f"There is no receiver {receiver_id} here.")
+    return receiver
+
+
+def receiver_page(receiver_id: int) -> ReceiverPage:
+    """How a receiver's lines are matched. Raises NoSuchReceiver."""
+    receiver = receiver_of(receiver_id)
     version, settings = settings_of(receiver_id)
     written = (
         MatchingSettings.objects.filter(receiver=receiver, version=version)

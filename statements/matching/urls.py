@@ -6,6 +6,8 @@ from statements.matching import views
 
 urlpatterns: list[URLPattern] = [
     path("<int:statement_id>/complete/", views.complete, name="statement-complete"),
+    path("period/<int:receiver_id>/", views.period, name="statement-period"),
+    path("period/<int:receiver_id>/differences.csv", views.period_file, name="statement-period-file"),
     path("lines/<int:line_id>/", views.line, name="statement-line"),
     path("lines/<int:line_id>/match/", views.match, name="statement-line-match"),
     path(

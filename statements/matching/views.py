@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from access.doors import TenantRequest, tenant_page
@@ -12,10 +15,14 @@ from access.refusals import Conflict, Unprocessable
 from access.roles import Role
 from access.tenancy import reading
 from dispatch.settling import NotInDoubt, StillSending
-from statements.matching import completeness, queries
+from statements import attaching
+from statements.locks import NoSuchStatement
+from statements.matching import completeness, exporting, queries
 from statements.matching.actions.matching import match_lines, set_matching, unmatch, walk_again
 from statements.matching.actions.taking_back import take_back_aside
-from statements.matching.forms import MatchForm, SettingsForm, TakeBackForm, UnmatchForm
+from statements.matching.completeness import Period
+from statements.matching.forms import MatchForm, PeriodForm, SettingsForm, TakeBackForm, UnmatchForm
+from statements.matching.sides import Scope
 
 READERS = (Role.OPERATOR, Role.ADMIN, Role.AUDITOR)
 
@@ -134,7 +141,42 @@ def walk(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBas
 @tenant_page(*READERS)
 def complete(request: TenantRequest, slug: str, statement_id: int) -> HttpResponseBase:
     """What the receiver booked against what was settled, with what makes the difference."""
-    return render(request, "statements/completeness.html", {"page": completeness.of_statement(statement_id)})
+    page = completeness.of_statement(statement_id)
+    period_url = reverse("statement-period", args=(slug, page.statement.receiver_id))
+    if page.scope is not None:
+        period_url = f"{period_url}?{_query(page.scope)}"
+    return render(request, "statements/completeness.html", {"page": page, "period_url": period_url})
+
+
+@require_safe
+@tenant_page(*READERS)
+def period(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBase:
+    """The same over days of an account, with how its statements follow each other; what is no day is said."""
+    form = PeriodForm(request.GET)
+    page = _period(receiver_id, form)
+    query = _query(page.scope) if page is not None else ""
+    context = {"page": page, "form": form, "receiver": queries.receiver_of(receiver_id), "query": query}
+    return render(request, "statements/period.html", context)
+
+
+@require_safe
+@tenant_page(*READERS)
+def period_file(request: TenantRequest, slug: str, receiver_id: int) -> HttpResponseBase:
+    """What makes the difference over days of an account, as CSV."""
+    page = _period(receiver_id, PeriodForm(request.GET))
+    if page is None:
+        raise NoSuchStatement("No statement of these days is applied.")
+    name = f"{page.receiver.name}-{page.scope.first}-{page.scope.last}-differences.csv"
+    return attaching.csv(exporting.differences(request.tenant.pk, page.scope), name)
+
+
+def _period(receiver_id: int, form: PeriodForm) -> Period | None:
+    given = form.cleaned_data if form.is_valid() else {"account": form.cleaned_data.get("account")}
+    return completeness.of_period(receiver_id, **given)
+
+
+def _query(scope: Scope) -> str:
+    return urlencode({"account": scope.account, "first": scope.first, "last": scope.last})
 
 
 def _line_page(

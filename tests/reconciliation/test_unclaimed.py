@@ -281,6 +281,9 @@ def test_a_case_without_a_job_is_owned_put_off_and_talked_about_as_any_other() -
         evidence = json.loads(TenantEntry.objects.get(event="case.snoozed").evidence)
     assert evidence["case"] == case.pk
     browser, at = as_person(ledger.operator), f"/t/{ledger.tenant.slug}/cases/"
+    for person in (ledger.operator, ledger.admin):
+        home = as_person(person).get(f"/t/{ledger.tenant.slug}/")
+        assert (home.status_code, b"Unclaimed statement lines" in home.content) == (200, True)
     listed = browser.get(f"{at}?kind=unclaimed&snoozed=1").content.decode()
     assert f"What are the unclaimed lines of STMT-{ledger.last}" in listed
     shown = browser.get(f"{at}{case.pk}/").content.decode()

@@ -258,10 +258,10 @@ def test_sums_and_what_makes_their_difference_add_up() -> None:
     say(ledger, [lines[1]], [split])
     say(ledger, [lines[2]], [early])
     with reading(ledger.tenant.pk):
-        page = completeness.of_statement(statement)
+        whole = completeness.of_statement(statement)
         assert Statement.objects.get().lines == 4
-    assert page.booked is not None
-    assert page.settled is not None
+    page = whole.side
+    assert page is not None
     assert (str(page.booked.amount), str(page.settled.amount), str(page.residual)) == (
         "13.59",
         "13.70",
@@ -271,6 +271,6 @@ def test_sums_and_what_makes_their_difference_add_up() -> None:
     assert page.explained
     assert [o.operation_id for o in page.operations_without_line] == [absent]
     assert [v.line.pk for v in page.lines_without_operation] == [lines[3]]
-    assert page.balances is not None
-    assert [str(b) for b in page.balances] == ["50.00", "36.41", "0.00"]
+    assert whole.balances is not None
+    assert [str(b) for b in whole.balances] == ["50.00", "36.41", "0.00"]
     assert keyed
