@@ -214,8 +214,11 @@ def _composite_keys(model: type[TenantModel]) -> list[str]:
     for field in model._meta.concrete_fields:
         if not isinstance(field, TenantForeignKey):
             continue
-        target = field.related_model
-        lines.append(_composite_key(model._meta.db_table, field.column, target._meta.db_table))
+        table, target = model._meta.db_table, field.related_model._meta.db_table
+        if field.by_statement:
+            lines.append(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {_key_name(table, field.column)};")
+        else:
+            lines.append(_composite_key(table, field.column, target))
     return lines or [_tenant_key(model._meta.db_table)]
 
 
@@ -226,7 +229,11 @@ def _tenant_key(table: str) -> str:
 def _composite_key(table: str, column: str, target: str) -> str:
     index = f"CREATE UNIQUE INDEX IF NOT EXISTS {target}_tenant_key ON {target} (tenant_id, id);"
     definition = f"FOREIGN KEY (tenant_id, {column}) REFERENCES {target} (tenant_id, id)"
-    return index + _constraint(table, f"{table}_{column}_tenant"[:63], definition)
+    return index + _constraint(table, _key_name(table, column), definition)
+
+
+def _key_name(table: str, column: str) -> str:
+    return f"{table}_{column}_tenant"[:63]
 
 
 def _constraint(table: str, name: str, definition: str) -> str:

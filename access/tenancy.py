@@ -133,9 +133,15 @@ class TenantForeignKey(models.ForeignKey):  # type: ignore[type-arg]
 
     Its constraint is not Django's but the composite (tenant_id, id) one of `access/database_objects.py`, so that a
     row cannot refer to another tenant's row even where policies do not look (engine, migrations).
+
+    `by_statement`: the room's own trigger holds it instead, for all rows of a statement at once, where a constraint would
+    look a million rows up one by one. What it refers to must then never be deleted or get another key, by trigger.
     """
 
-    def __init__(self, to: Any, on_delete: Any = models.PROTECT, **kwargs: Any) -> None:
+    def __init__(
+        self, to: Any, on_delete: Any = models.PROTECT, *, by_statement: bool = False, **kwargs: Any
+    ) -> None:
+        self.by_statement = by_statement
         kwargs.setdefault("related_name", "+")
         kwargs["db_constraint"] = False
         super().__init__(to, on_delete, **kwargs)

@@ -47,6 +47,11 @@ BEGIN
 END $$;
 CREATE OR REPLACE TRIGGER moves BEFORE INSERT OR UPDATE ON dispatch_operation
   FOR EACH ROW EXECUTE FUNCTION dispatch_operation_moves();
+-- Matches refer to it without a foreign key (`statements/matching/database.py`): it is there for good, under its key.
+CREATE OR REPLACE TRIGGER never_deleted BEFORE DELETE ON dispatch_operation
+  FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
+CREATE OR REPLACE TRIGGER keeps_its_key BEFORE UPDATE OF id, tenant_id ON dispatch_operation
+  FOR EACH ROW EXECUTE FUNCTION counterfoil_refuse_change();
 
 CREATE OR REPLACE FUNCTION dispatch_submission_kept() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

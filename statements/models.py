@@ -223,8 +223,8 @@ class StatementLine(TenantModel):
 
     app_rights: ClassVar = Rights(insert=True, delete=True)
 
-    statement = TenantForeignKey(Statement, db_index=False)
-    receiver = TenantForeignKey(Receiver, db_index=False)
+    statement = TenantForeignKey(Statement, db_index=False, by_statement=True)
+    receiver = TenantForeignKey(Receiver, db_index=False, by_statement=True)
     account = models.CharField(max_length=200, default="", blank=True)
     row_number = models.IntegerField()
     booked_on = models.DateField()

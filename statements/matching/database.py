@@ -22,16 +22,27 @@ CREATE OR REPLACE FUNCTION statements_match_fits() RETURNS trigger LANGUAGE plpg
 SET search_path = pg_catalog, public AS $$
 DECLARE wrong bigint;
 BEGIN
-  -- Lateral, each by its key: nothing is known of tables that were filled a minute ago.
-  SELECT m.id INTO wrong FROM made m
-    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l
-    CROSS JOIN LATERAL (SELECT * FROM statements_statement s WHERE s.id = l.statement_id LIMIT 1) s
-    CROSS JOIN LATERAL (SELECT * FROM dispatch_operation o WHERE o.id = m.operation_id LIMIT 1) o
-    WHERE m.unmade_at IS NOT NULL OR s.state <> 'applied' OR l.receiver_id <> o.receiver_id OR l.currency <> o.currency
-      OR o.amount_minor IS NULL OR (l.account <> '' AND o.account <> '' AND l.account <> o.account)
-      OR (m.together = '' AND NOT m.within_tolerance AND (m.allocated <> l.amount OR m.allocated <> o.amount_minor))
-      OR (m.together = '' AND m.within_tolerance AND m.allocated <> least(l.amount, o.amount_minor))
-    LIMIT 1;
+  -- Lateral, each by its key: nothing is known of tables that were filled a minute ago. In place of foreign keys, too: the
+  -- lines of an applied statement and the operations that there are stay, by triggers, and keep their keys.
+  WITH fitting AS MATERIALIZED (
+    SELECT m.id, m.tenant_id, m.line_place, l.statement_id, l.amount, m.unmade_at IS NULL AND s.state = 'applied'
+      AND l.receiver_id = o.receiver_id AND l.currency = o.currency AND o.amount_minor IS NOT NULL
+      AND (l.account = '' OR o.account = '' OR l.account = o.account) AND (m.together <> '' OR m.allocated =
+        CASE WHEN m.within_tolerance OR l.amount = o.amount_minor THEN least(l.amount, o.amount_minor) END) AS fits
+    FROM made m
+    LEFT JOIN LATERAL (
+      SELECT * FROM statements_statementline l WHERE l.id = m.line_id AND l.tenant_id = m.tenant_id LIMIT 1) l ON true
+    LEFT JOIN LATERAL (SELECT * FROM statements_statement s WHERE s.id = l.statement_id LIMIT 1) s ON true
+    LEFT JOIN LATERAL (
+      SELECT * FROM dispatch_operation o WHERE o.id = m.operation_id AND o.tenant_id = m.tenant_id LIMIT 1) o ON true
+  ), tallied AS (
+    INSERT INTO statements_tally (tenant_id, statement_id, lines, amount)
+      SELECT f.tenant_id, f.statement_id, count(*), sum(f.amount) FROM fitting f WHERE f.line_place = 0 AND f.fits
+      GROUP BY f.tenant_id, f.statement_id ORDER BY f.statement_id
+      ON CONFLICT (statement_id) DO UPDATE SET lines = statements_tally.lines + excluded.lines,
+        amount = statements_tally.amount + excluded.amount, stale = true
+  )
+  SELECT f.id INTO wrong FROM fitting f WHERE f.fits IS NOT TRUE LIMIT 1;
   IF FOUND THEN
     RAISE EXCEPTION 'match % is of a line and an operation that do not belong together', wrong
       USING ERRCODE = 'check_violation';
@@ -51,12 +62,6 @@ BEGIN
   IF FOUND THEN
     RAISE EXCEPTION 'the set of match % does not add up', wrong USING ERRCODE = 'check_violation';
   END IF;
-  INSERT INTO statements_tally (tenant_id, statement_id, lines, amount)
-    SELECT l.tenant_id, l.statement_id, count(*), sum(l.amount) FROM made m
-    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l WHERE m.line_place = 0
-    GROUP BY l.tenant_id, l.statement_id ORDER BY l.statement_id
-    ON CONFLICT (statement_id) DO UPDATE SET lines = statements_tally.lines + excluded.lines,
-      amount = statements_tally.amount + excluded.amount, stale = true;
   -- After the tally, whose row whoever sets a line of the statement aside has held until here.
   SELECT a.id INTO wrong FROM made m
     CROSS JOIN LATERAL (SELECT a.id FROM statements_setaside a

@@ -106,8 +106,8 @@ class Match(TenantModel):
     app_rights: ClassVar = Rights(insert=True)
     ended_by: ClassVar = "unmade_at"
 
-    line = TenantForeignKey("statements.StatementLine", db_index=False)
-    operation = TenantForeignKey(Operation, db_index=False)
+    line = TenantForeignKey("statements.StatementLine", db_index=False, by_statement=True)
+    operation = TenantForeignKey(Operation, db_index=False, by_statement=True)
     line_place = models.SmallIntegerField(default=0)
     operation_place = models.SmallIntegerField(default=0)
     together = models.CharField(max_length=32, default="", blank=True)

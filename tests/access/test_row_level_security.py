@@ -3,10 +3,10 @@
 import pytest
 from django.db import connection
 
-from access.database_objects import EXEMPT
+from access.database_objects import EXEMPT, tenant_models
 from access.models import Membership
 from access.roles import Role
-from access.tenancy import NoTenantScope, acting, reading
+from access.tenancy import NoTenantScope, TenantForeignKey, acting, reading
 from tests.support import make_person, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,6 +22,29 @@ def test_every_table_has_a_policy_or_a_reason_not_to() -> None:
     unguarded = {name for name, guarded in tables.items() if not guarded}
     assert unguarded == set(EXEMPT)
     assert all(len(reason) > 20 for reason in EXEMPT.values())
+
+
+def test_every_reference_between_tenants_tables_is_held_by_a_key_or_a_trigger_that_is_named() -> None:
+    by_statement = {
+        ("statements_match", "line_id"), ("statements_match", "operation_id"),
+        ("statements_statementline", "receiver_id"), ("statements_statementline", "statement_id"),
+    }  # fmt: skip
+    fields = {
+        (model._meta.db_table, field.column): field.by_statement
+        for model in tenant_models()
+        for field in model._meta.concrete_fields
+        if isinstance(field, TenantForeignKey)
+    }
+    assert {at for at, is_so in fields.items() if is_so} == by_statement
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.conrelid::regclass::text, a.attname FROM pg_constraint c JOIN pg_attribute a"
+            " ON a.attrelid = c.conrelid AND a.attnum = c.conkey[2]"
+            " WHERE c.contype = 'f' AND cardinality(c.conkey) = 2"
+        )
+        held = set(cursor.fetchall())
+    assert held >= fields.keys() - by_statement
+    assert not held & by_statement
 
 
 def test_the_app_role_is_no_superuser_and_cannot_bypass() -> None:

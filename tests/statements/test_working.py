@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
+import psycopg
 import pytest
 from django.db import DatabaseError, IntegrityError, connection
 from django.utils import timezone
@@ -221,6 +223,10 @@ def test_nothing_is_applied_before_it_is_read_to_its_end(shelf: Shelf, small: No
          " currency, direction, receivers_id, reference, text, counterparty, counterparty_account, fingerprint, occurrence, raw)"
          " SELECT tenant_id, statement_id, receiver_id, account, 99, booked_on, amount, currency, direction, '', '', '', '', '',"
          " 'f', 1, '' FROM statements_statementline LIMIT 1", "is not being read"),
+        ("INSERT INTO statements_statementline (tenant_id, statement_id, receiver_id, account, row_number, booked_on, amount,"
+         " currency, direction, receivers_id, reference, text, counterparty, counterparty_account, fingerprint, occurrence, raw)"
+         " SELECT tenant_id, statement_id, -1, account, 99, booked_on, amount, currency, direction, '', '', '', '', '',"
+         " 'f', 1, '' FROM statements_statementline LIMIT 1", "of no statement of its receiver"),
     ],
 )  # fmt: skip
 def test_the_database_refuses_what_no_action_does(shelf: Shelf, attempt: str, why: str) -> None:
@@ -242,6 +248,31 @@ def test_what_is_applied_stays(shelf: Shelf) -> None:
     with pytest.raises(IntegrityError, match="not changed any more"), acting(shelf.tenant.pk):
         Statement.objects.filter(pk=statement_id).update(lines=0)
     assert len(shelf.lines(statement_id)) == 3
+
+
+def test_no_line_goes_while_its_statement_is_being_applied(shelf: Shelf) -> None:
+    """Somebody applies and has not committed; a deletion past every action waits for that, and is then refused."""
+    statement_id = shelf.read(days(1, 1))
+    with (
+        psycopg.connect(os.environ["DATABASE_URL"]) as applying,
+        psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as looking,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        applying.execute(
+            "UPDATE statements_statement SET state = 'applied', applied_at = now(), applied_by_id = uploaded_by_id"
+        )
+        blocked = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+        deletion = pool.submit(_delete_lines)
+        eventually(lambda: looking.execute(blocked, [applying.info.backend_pid]).fetchone() == (1,))
+        applying.commit()
+        with pytest.raises(psycopg.errors.CheckViolation, match="is not being read"):
+            deletion.result(20)
+    assert len(shelf.lines(statement_id)) == 3
+
+
+def _delete_lines() -> None:
+    with psycopg.connect(os.environ["DATABASE_URL"]) as deleting:
+        deleting.execute("DELETE FROM statements_statementline")
 
 
 def test_an_engine_finds_what_is_to_be_read_and_what_is_to_be_deleted(shelf: Shelf) -> None:

@@ -158,7 +158,9 @@ def test_the_database_refuses_a_match_that_is_none() -> None:
         ({"operation_id": dollar}, "do not belong together"),
         ({"line_id": smaller}, "do not belong together"),
         ({"allocated": 24999}, "do not belong together"),
-        ({"operation_id": elsewhere}, "violates foreign key"),
+        ({"operation_id": elsewhere}, "do not belong together"),
+        ({"operation_id": 0}, "do not belong together"),
+        ({"line_id": 0}, "do not belong together"),
         ({"line_place": 1}, "only_a_set_has_second_places"),
         ({"together": "x"}, "does not add up"),
         ({"tier": 3}, "the_machine_takes_three_tiers"),
@@ -176,8 +178,18 @@ def test_the_database_refuses_a_match_that_is_none() -> None:
     ):
         with pytest.raises(psycopg.errors.CheckViolation, match="ended by an unmatch"):
             ledger.owner.execute(statement)
-    with pytest.raises(psycopg.errors.CheckViolation, match="append-only"):
-        ledger.owner.execute("DELETE FROM statements_match")
+    # What a match refers to without a foreign key is there for good, whoever asks.
+    for statement, why in (
+        ("DELETE FROM statements_match", "append-only"),
+        ("DELETE FROM dispatch_operation", "append-only"),
+        ("UPDATE dispatch_operation SET id = -id", "append-only"),
+        ("UPDATE statements_statementline SET id = -id", "append-only"),
+        ("DELETE FROM statements_statementline", "is not being read"),
+        ("UPDATE statements_statement SET id = -id", "for good"),
+    ):
+        with pytest.raises(psycopg.errors.CheckViolation, match=why):
+            ledger.owner.execute(statement)  # type: ignore[arg-type]
+    assert len(ledger.matches()) == 1
 
 
 # --- against a plain model ----------------------------------------------------------------------------------------
