@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from typing import TypeVar
 
 from statements.dates import Dates
@@ -91,6 +92,11 @@ def _by_name(row: Row, names: list[str], terms: Terms) -> Columns:
     )
 
 
+# Each look at a member of an enum costs as much as reading a date: those that every row needs are looked up once.
+_BOOKED, _VALUE, _AMOUNT, _CURRENCY = Column.BOOKED, Column.VALUE, Column.AMOUNT, Column.CURRENCY
+_DIRECTION, _ACCOUNT = Column.DIRECTION, Column.ACCOUNT
+
+
 class Reader:
     """Reads rows of one file. `account` is the one that the statement was uploaded for."""
 
@@ -138,15 +144,15 @@ class Reader:
 
     def _line(self, cells: _Cells) -> Line:
         """The line, where the cells have nothing wrong in the end."""
-        booked_on = cells.tried(Column.BOOKED, self._dates.read, date.min)
-        value_on = cells.tried(Column.VALUE, self._dates.read, date.min) if cells[Column.VALUE] else None
-        currency = self._terms.currency or cells.tried(Column.CURRENCY, _currency, "")
+        booked_on = cells.tried(_BOOKED, self._dates.read, date.min)
+        value_on = cells.tried(_VALUE, self._dates.read, date.min) if cells[_VALUE] else None
+        currency = self._terms.currency or cells.tried(_CURRENCY, _currency, "")
         amount = self._amount(cells, currency) if currency else 0
         texts = ["", "", "", ""]
         for number, column in self._texts:
             texts[number] = cells.tried(column, _READ_TEXT[number], "")
-        if Column.ACCOUNT in self._columns.places:
-            cells.tried(Column.ACCOUNT, self._our_account, "")
+        if _ACCOUNT in self._columns.places:
+            cells.tried(_ACCOUNT, self._our_account, "")
         receivers_id, reference, counterparty, counterparty_account = texts
         return Line(
             booked_on, value_on, abs(amount), currency, "in" if amount >= 0 else "out", receivers_id, reference,
@@ -159,8 +165,8 @@ class Reader:
         def number(text: str) -> int:
             return minor_units(text, self._terms.numbers, currency)
 
-        if Column.AMOUNT in self._columns.places:
-            return cells.tried(Column.AMOUNT, number, 0) * self._sign(cells)
+        if _AMOUNT in self._columns.places:
+            return cells.tried(_AMOUNT, number, 0) * self._sign(cells)
         paid = {c: cells.tried(c, number, 0) for c in PAID if cells[c]}
         if not paid:
             cells.wrong(self._columns.paid, "is empty: an amount is needed.")
@@ -171,13 +177,13 @@ class Reader:
         return paid.get(Column.PAID_IN, 0) - abs(paid.get(Column.PAID_OUT, 0))
 
     def _sign(self, cells: _Cells) -> int:
-        if Column.DIRECTION not in self._columns.places:
+        if _DIRECTION not in self._columns.places:
             return 1 if self._terms.positive == "in" else -1
-        word = cells[Column.DIRECTION].casefold()
+        word = cells[_DIRECTION].casefold()
         if word not in self._in and word not in self._out:
-            cells.wrong(Column.DIRECTION, "is none of the words that the mapping has for in and out.")
-        elif not MINUS.isdisjoint(cells[Column.AMOUNT]):
-            cells.wrong(Column.AMOUNT, "has a minus, though another column says in or out.")
+            cells.wrong(_DIRECTION, "is none of the words that the mapping has for in and out.")
+        elif not MINUS.isdisjoint(cells[_AMOUNT]):
+            cells.wrong(_AMOUNT, "has a minus, though another column says in or out.")
         return -1 if word in self._out else 1
 
     def _our_account(self, text: str) -> str:
@@ -225,7 +231,7 @@ class _Cells:
 
     def joined(self, places: tuple[int, ...]) -> str:
         """The texts of a row as one."""
-        text = " ".join(" ".join(self._cells[place] for place in places).split())
+        text = " ".join(" ".join([self._cells[place] for place in places]).split())
         if len(text) > LONGEST_TEXT:
             self._problems.append(Problem("", printable(text), f"The text {TOO_LONG}"))
         return text
@@ -246,6 +252,7 @@ def _id(text: str) -> str:
     return _text(text)
 
 
+@cache
 def _currency(text: str) -> str:
     decimals(text.upper())
     return text.upper()
