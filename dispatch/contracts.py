@@ -19,7 +19,7 @@ from dispatch.authentication import HeaderName, OAuth, Signing, Tls, is_header
 from dispatch.callback_terms import Callbacks, Progress
 from dispatch.item_terms import Items
 from dispatch.paths import at_path, word_at
-from dispatch.templates import unknown_places
+from dispatch.templates import places, unknown_places
 
 PERMANENT: Final = "permanent"
 UNPUBLISHED: Final = "unpublished"
@@ -27,6 +27,11 @@ NO_RETENTION: Final = "none"
 FAR_AWAY = timedelta(days=36_500)
 _LEAST_KEY = 16
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
+_ANY_PLACE = re.compile(r"\{[^}]*\}")
+_READ = {
+    "success", "receipt_path", "receipt_required", "record_path", "echo_path", "echo_fields", "items", "errors_path",
+}  # fmt: skip
+"""The fields of an action by which an answer is read."""
 _ESCAPED_PLACE = re.compile(r"\\\{[a-z_]+(?:\\\.(?:[A-Za-z0-9_]|\\-)+)*\\\}")
 CLIENTS = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "trailer", "upgrade",
@@ -139,6 +144,15 @@ class Action(_Frozen):
             if any(other.startswith(f"{one}.") for other in self.body):
                 raise ValueError(f"{one} cannot be a value and hold others")
         return self
+
+    @property
+    def shape(self) -> tuple[str, str]:
+        """What its requests go to. Nothing that is frozen tells those of two actions of one shape apart."""
+        return self.method, _ANY_PLACE.sub("{}", self.path)
+
+    def reads_like(self, other: Action) -> bool:
+        """Whether answers and look-ups mean the same for both."""
+        return self.model_dump(include=_READ) == other.model_dump(include=_READ)
 
     def fits(self, method: str, path: str) -> bool:
         """Whether a frozen request (its path without the receiver's own) is one of this action."""
@@ -326,8 +340,12 @@ class Contract(_Frozen):
         return quiet_at + timedelta(seconds=wait)
 
     def action_of(self, method: str, path: str) -> Action | None:
-        """The action that a frozen request is one of."""
-        return next((a for a in self.actions.values() if a.fits(method, path)), None)
+        """The action that a frozen request is one of; None where it may be one of two whose answers are read differently."""
+        fitting = [a for a in self.actions.values() if a.fits(method, path)]
+        first = min(fitting, key=lambda a: len(places(a.path)), default=None)
+        if first is None or any(a.shape == first.shape and not a.reads_like(first) for a in fitting):
+            return None
+        return first
 
     def new_key(self) -> str:
         """A random operation key that this receiver takes whole: never cut, never like a number."""

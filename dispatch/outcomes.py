@@ -241,9 +241,8 @@ def _prepare_again(
         move(operation, S.PREPARED, now, next_step="blocked", next_step_at=None, fate_note=note, **marks)
         return
     failures = sum(s.outcome in DEFINITELY_NOTHING for s in submissions)
-    wait = recovery.backoff(failures, share=random.random())  # noqa: S311 - spreads the load, hides nothing
-    if reading is not None and reading.retry_after is not None:
-        wait = max(timedelta(seconds=reading.retry_after), timedelta(0))
+    asked, share = reading.retry_after if reading else None, random.random()  # noqa: S311 - spreads the load
+    wait = recovery.backoff(failures, share=share, asked=asked)
     move(operation, S.PREPARED, now, next_step="send", next_step_at=now + wait, fate_note=note, **marks)
 
 

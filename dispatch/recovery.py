@@ -131,7 +131,14 @@ def in_a_row(outcomes: Sequence[str | None], *wanted: str) -> int:
     return count
 
 
-def backoff(failures: int, *, share: float) -> timedelta:
-    """The wait before a send that definitely did nothing is tried again; `share` in [0, 1) spreads it."""
+def backoff(failures: int, *, share: float, asked: float | None = None) -> timedelta:
+    """The wait before a send that definitely did nothing is tried again; `share` in [0, 1) spreads it.
+
+    `asked`: seconds that the receiver asked for. They are waited, and a moment at least; after a while as long as without
+    it, or a receiver that says "now" for ever would be sent to without a pause.
+    """
     longest = min(2.0 ** min(failures, 10), 120.0)
-    return timedelta(seconds=longest * (0.5 + share / 2))
+    own = timedelta(seconds=longest * (0.5 + share / 2))
+    if asked is None:
+        return own
+    return max(timedelta(seconds=asked), A_MOMENT if failures <= FUTILE_LIMIT else own)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from itertools import combinations
 
 from approvals.rendering import LEFT_OUT, FrozenRequest
 from dispatch.authentication import is_header
@@ -32,12 +33,16 @@ class HttpConnector:
     calls_barrier = True
 
     def problems(self, contract: Contract) -> Iterable[str]:
-        """What is made when it is sent takes the place of no header that was approved, and of none of the connection's."""
+        """What is made when it is sent takes the place of no header that was approved, and of none of the connection's; an
+        answer is known by where its request went."""
         taken: set[str] = {"accept", "content-type", "user-agent", *CLIENTS}
         if contract.key_location is KeyLocation.HEADER:
             if contract.key_name.lower() in {*taken, *LEFT_OUT}:
                 yield f"The key cannot be the header {contract.key_name}, which the client or its authentication makes."
             taken.add(contract.key_name.lower())
+        for (one, a), (other, b) in combinations(contract.actions.items(), 2):
+            if a.shape == b.shape and not a.reads_like(b):
+                yield f"The actions {one} and {other} go to one address: nothing says whose answer comes, so they are read alike."
         for name in contract.secret_headers:
             if not is_header(name) or name.lower() in taken:
                 yield f"What authenticates a request cannot be the header {name!r}, which is none, or is approved or the client's."

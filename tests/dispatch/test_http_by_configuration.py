@@ -398,3 +398,30 @@ def test_what_is_made_when_it_is_sent_takes_the_place_of_nothing_that_was_approv
     assert "cannot be the header" in fault
     signed = {"secret_reference": "env:COUNTERFOIL_RECEIVER_S", "header": "Authorization"}
     assert list(HTTP.problems(a_keyed_contract(signing=signed))) == []
+
+
+def test_two_actions_of_one_address_are_read_alike_or_not_at_all() -> None:
+    """A service of one address, as GraphQL's: by the first action's terms the second's refusal would be a success."""
+    refund = Action(method="POST", path="/graphql", receipt_required=False, errors_path="data.refund.errors")
+    fulfil = Action(method="POST", path="/graphql", receipt_required=False, errors_path="data.fulfil.errors")
+    both = a_keyed_contract(actions={"refund": refund, "fulfil": fulfil})
+    (fault,) = HTTP.problems(both)
+    assert fault.startswith("The actions refund and fulfil go to one address")
+    what = Sending(
+        Request("POST", "http://it.example/graphql", {}, b"{}"), both, both.action_of("POST", "/graphql"), "key",
+        "R-1", "http://it.example",
+    )  # fmt: skip
+    refused = Exchange(marked=True, status=200, body=as_json({"data": {"fulfil": {"errors": ["no"]}}}))
+    assert read_through(HTTP, refused, what, NOW).outcome is Outcome.UNKNOWN
+
+    alike = a_keyed_contract(
+        actions={"refund": refund, "again": refund.model_copy(update={"body_as": "form"})}
+    )
+    assert list(HTTP.problems(alike)) == []
+    assert alike.action_of("POST", "/graphql") is not None
+    one, every = (
+        Action(method="PUT", path=p, echo_path=e) for p, e in (("/v/{record}", "v"), ("/v/all", ""))
+    )
+    nested = a_keyed_contract(actions={"one": one, "every": every})
+    assert [nested.action_of("PUT", p) for p in ("/v/V-1", "/v/all", "/w/V-1")] == [one, every, None]
+    assert list(HTTP.problems(nested)) == []

@@ -145,6 +145,24 @@ def nothing_can_arrive(d: Dispatching, job: Job) -> None:
     as_owner("dispatch_submission", change, [d.operation(job).pk])
 
 
+@pytest.mark.django_db(transaction=True)
+def test_one_that_says_now_for_ever_is_not_sent_to_without_a_pause() -> None:
+    """429 with nothing to wait for: a moment at first, then as long as if it had said nothing; asked for more, more."""
+    now = answers(429, **{"Retry-After": "0"})
+    with FaultServer(*[now] * 11, answers(429, **{"Retry-After": "300"})) as server:
+        d = Dispatching.make(server.url, a_contract())
+        job, waits = d.ready(), []
+        for _ in range(12):
+            d.step(d.operation(job))
+            at, closed = d.operation(job).next_step_at, d.submissions(job)[-1].closed_at
+            assert at is not None
+            assert closed is not None
+            waits.append((at - closed).total_seconds())
+    assert waits[:8] == [1.0] * 8
+    assert min(waits[8:11]) >= 60
+    assert waits[11] == 300
+
+
 def rewrite(d: Dispatching, job: Job, contract: Contract) -> None:
     """An admin puts the contract right."""
     write_contract(
