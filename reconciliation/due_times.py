@@ -9,6 +9,7 @@ from datetime import timedelta
 from dispatch.models import Receiver
 from reconciliation.kinds import KINDS, terms_of
 from reconciliation.models import DueTime
+from reconciliation.words import state_words
 
 LEAST, MOST = timedelta(minutes=5), timedelta(days=90)
 
@@ -27,6 +28,7 @@ class KindRow:
     """One kind with its own time, and what was written for it: at all receivers first."""
 
     kind: str
+    words: str
     default: timedelta
     written: Sequence[Written]
 
@@ -52,7 +54,14 @@ def table() -> list[KindRow]:
             for (of, receiver), row in found.items()
             if of == kind and row.minutes is not None
         ]
-        rows.append(KindRow(kind.value, terms.due_after, sorted(written, key=lambda w: w.receiver)))
+        rows.append(
+            KindRow(
+                kind.value,
+                state_words(kind.value),
+                terms.due_after,
+                sorted(written, key=lambda w: w.receiver),
+            )
+        )
     return rows
 
 

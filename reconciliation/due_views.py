@@ -20,13 +20,13 @@ from access.tenancy import reading
 from dispatch.models import Receiver
 from reconciliation.actions.due_times import write_due_time
 from reconciliation.due_times import last_written, table
-from reconciliation.models import CaseKind
+from reconciliation.words import kind_choices
 
 
 class DueTimeForm(forms.Form):
     """A kind, a receiver or all of them, and hours; no hours go back to the kind's own."""
 
-    kind = forms.ChoiceField(label="Kind", choices=CaseKind.choices)
+    kind = forms.ChoiceField(label="Kind", choices=kind_choices)
     receiver = forms.TypedChoiceField(label="Receiver", required=False, coerce=int, empty_value=None)
     hours = forms.DecimalField(
         label="Due after, in hours",

@@ -15,6 +15,7 @@ from reconciliation.models import Case, CaseKind, Incident
 from reconciliation.owners import at_work, nobodys
 from reconciliation.situation import SECONDERS
 from reconciliation.tabs import tab_named
+from reconciliation.words import kind_choices
 from workflows import registry
 
 ME, NOBODY = "me", "nobody"
@@ -113,7 +114,7 @@ def choices(chosen: Narrowing) -> Choices:
     workers = Membership.objects.filter(role__in=[r.value for r in SECONDERS], ended_at__isnull=True)
     handles = workers.values_list("person__username", flat=True).order_by().distinct()[:_OFFERED]
     return Choices(
-        kinds=[(kind.value, kind.value.capitalize()) for kind in CaseKind],
+        kinds=kind_choices(),
         receivers=list(Receiver.objects.order_by("title", "pk").values_list("name", "title")[:_OFFERED]),
         workflows=_with(chosen.workflow, (w.name for w in registry.workflows().values())),
         owners=_with(chosen.owner if chosen.owner not in (ME, NOBODY) else "", handles),

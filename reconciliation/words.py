@@ -10,6 +10,7 @@ from access.models import Tenant
 from dispatch.models import Operation
 from dispatch.states import OperationState
 from outbox.models import MessageKind
+from reconciliation.models import CaseKind
 from statements.queries import Covered
 from workflows.models import Job, StageKind, WorkItem
 
@@ -168,6 +169,11 @@ STATE_WORDS: dict[str, str] = {
 def state_words(kind: str) -> str:
     """The case's state in words: the cause of a doubt, or the kind itself."""
     return STATE_WORDS.get(kind, kind.capitalize())
+
+
+def kind_choices() -> list[tuple[str, str]]:
+    """Every kind of case, to choose from by its words."""
+    return [(kind.value, state_words(kind.value)) for kind in CaseKind]
 
 
 def _short(text: str) -> str:

@@ -11,7 +11,7 @@ from django import forms
 from access.roles import Role
 from reconciliation.bulk.selecting import Filters
 from reconciliation.bulk.verbs import TERMS, Terms
-from reconciliation.models import CaseKind
+from reconciliation.words import kind_choices
 from workflows.forms import attempts_field
 
 
@@ -70,7 +70,7 @@ class ChooseForm(forms.Form):
                 "state",
                 [("", "Any that it can be done to"), *((s, s.replace("_", " ").lower()) for s in states)],
             ),
-            ("kind", [("", "Any, or none"), *CaseKind.choices]),
+            ("kind", [("", "Any, or none"), *kind_choices()]),
             ("receiver", [("", "Any"), *receivers]),
         ):
             field = self.fields[name]

@@ -14,6 +14,7 @@ from reconciliation.bulk.verbs import Terms, terms_of
 from reconciliation.bulk.working import results_of
 from reconciliation.locks import NoSuchBulk
 from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
+from reconciliation.words import state_words
 from workflows import registry
 from workflows.models import Job
 
@@ -62,6 +63,9 @@ class Row:
 
     entry: BulkEntry
     step: str
+    was: str
+    """The kind of a case in words; a job's or an item's state has its own."""
+
     words: str
     mark: str
     fates: Sequence[tuple[Fate, int]] = ()
@@ -160,7 +164,8 @@ def _row(entry: BulkEntry, fates: Counter[Fate]) -> Row:
         step = f"{entry.item.stage.name} {entry.item.key}"
     state = EntryState(entry.state)
     told = [(fate, fates[fate]) for fate in Fate if fates[fate]]
-    return Row(entry, step, WORDS[state], MARKS[state], told)
+    was = state_words(entry.seen_state) if entry.case is not None else ""
+    return Row(entry, step, was, WORDS[state], MARKS[state], told)
 
 
 def _groups(bulk: Bulk, terms: Terms) -> list[Group]:
@@ -168,7 +173,8 @@ def _groups(bulk: Bulk, terms: Terms) -> list[Group]:
     if terms.cases is not None:
         where, what = "case__receiver__title", "case__kind"
     counted = BulkEntry.objects.filter(bulk=bulk).values_list(where, what).annotate(n=Count("pk"))
-    return [Group(a or "", b or "", n) for a, b, n in counted.order_by("-n", where, what)[:GROUPS]]
+    said = state_words if terms.cases is not None else str
+    return [Group(a or "", said(b or ""), n) for a, b, n in counted.order_by("-n", where, what)[:GROUPS]]
 
 
 def _workflows_of_jobs() -> list[str]:

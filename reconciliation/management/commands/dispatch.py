@@ -65,8 +65,8 @@ class Command(BaseCommand):
             raise CommandError("Say why: whoever finds jobs waiting has only your reason.")
         kept = enter_restore_mode(reason)
         self.stdout.write(
-            f"Dispatch is shut for {kept.organisations:,} organisations. May have been sent: {kept.quarantined:,} operations."
-            f" Held for a person: {kept.held:,} jobs."
+            f"Dispatch is shut. Organisations: {kept.organisations:,}. Operations that may have been sent: {kept.quarantined:,}."
+            f" Jobs held for a person: {kept.held:,}."
         )
 
     def _open(self, organisation: str, person: str, reason: str, hand_over: str | None) -> None:
