@@ -9,7 +9,8 @@ from datetime import date
 from decimal import Decimal
 from itertools import chain
 
-_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+# Of full width, too: a spreadsheet that is set to Japanese runs them.
+_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n", "'", *"＝＋－＠")
 Cell = str | int | Decimal | date | None
 
 

@@ -5,16 +5,19 @@ Every guard is repeated when the second person says yes: a request is a wish, ne
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from access import authority
 from access.refusals import Conflict, NotPermitted
 from access.roles import Actor
 from access.tenancy import reading
+from approvals import canonical
 from reconciliation import locks
 from reconciliation.actions import carrying_out
 from reconciliation.actions.carrying_out import Deed
 from reconciliation.actions.working import (
+    NotAllowedNow,
     StaleCase,
     Worked,
     allow,
@@ -65,7 +68,13 @@ def ask(job: Job | None, case: Case, deed: Deed) -> ResolutionRequest:
         asked_at=deed.now,
     )
     raise_version(case)
-    evidence = {"case": case.pk, "request": request.pk, "verb": deed.verb.value}
+    evidence = {
+        "case": case.pk,
+        "request": request.pk,
+        "verb": deed.verb.value,
+        "reason_digest": canonical.sha256(deed.reason) if deed.reason else "",
+        "details_digest": canonical.sha256(json.dumps(deed.details, sort_keys=True)),
+    }
     tell(job, event="case.second_asked", actor=deed.actor, evidence=evidence)
     return request
 
@@ -91,7 +100,7 @@ def second_inside(*, case_id: int, request_id: int, person_id: int, version: int
     job, operations, case = locks.lock_with_operations(case_id)
     person = _another(person_id, request_id, "second")
     request = _open_request(case, request_id, version)
-    asker = operator(request.asked_by_id)
+    asker = _asker(request)
     operation = next(o for o in operations if o.pk == case.operation_id)
     situation = look_at(job=job, case=case, operation=operation)
     deed = Deed(VerbName(request.verb), request.reason, dict(request.details), asker, person, now)
@@ -108,7 +117,7 @@ def _second_at_lines(case_id: int, request_id: int, person_id: int, version: int
     person = _another(person_id, request_id, "second")
     request = _open_request(case, request_id, version)
     lines = setting_aside.lines_asked_about(statement, request.details)
-    kind, asker = AsideKind(request.details["kind"]), operator(request.asked_by_id)
+    kind, asker = AsideKind(request.details["kind"]), _asker(request)
     deed = setting_aside.Deed(kind, request.reason, asker, person, now)
     _close(request, "seconded", person, now)
     _journal(None, case, request, "case.seconded", person)
@@ -160,6 +169,15 @@ def raise_version(case: Case) -> None:
 def _case_of(tenant_id: int, request_id: int) -> int:
     with reading(tenant_id):
         return locks.case_of(request_id)
+
+
+def _asker(request: ResolutionRequest) -> Actor:
+    """Whose word it is that is seconded: they have to be who may ask for it, still."""
+    try:
+        return operator(request.asked_by_id)
+    except NotPermitted as refused:
+        said = f"{request.asked_by.username} may not ask for this any more, so nobody seconds it. Decline it."
+        raise NotAllowedNow(said) from refused
 
 
 def _another(person_id: int, request_id: int, verb: str) -> Actor:

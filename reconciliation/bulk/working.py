@@ -21,7 +21,7 @@ from access.refusals import Refused
 from access.roles import WORKER
 from access.tenancy import acting, reading
 from access.tenant_journal import record
-from reconciliation.actions.working import StaleCase
+from reconciliation.actions.working import SomebodyElseIsWorking, StaleCase
 from reconciliation.bulk import taking_turns
 from reconciliation.bulk.verbs import Terms, terms_of
 from reconciliation.locks import lock_bulk
@@ -105,6 +105,8 @@ def _settle(bulk: Bulk, entry: BulkEntry) -> bool:
         pass
     except (ChangedMeanwhile, StaleCase) as changed:
         _record(entry, EntryState.CHANGED, str(changed))
+    except SomebodyElseIsWorking:
+        return False
     except Refused as refused:
         _record(entry, EntryState.REFUSED, str(refused))
     except (OperationalError, InterfaceError) as failed:

@@ -17,6 +17,7 @@ from psycopg.errors import UniqueViolation
 
 from access.refusals import Conflict, Unprocessable
 from access.roles import Actor
+from approvals import canonical
 from dispatch import booked
 from dispatch.booked import Effect
 from dispatch.models import Operation
@@ -126,6 +127,7 @@ def unmake(match: Match, pairs: Sequence[tuple[Job, Operation]], word: Word) -> 
             "operation_id": operation.pk,
             "match": match.pk,
             "line": match.line_id,
+            "reason_digest": canonical.sha256(word.reason) if word.reason else "",
         }
         journal.record(job=job, event="operation.line_unmatched", actor=word.actor, evidence=evidence)
         applied = Finding.objects.filter(
@@ -271,6 +273,7 @@ def _take(pair: Pair, match: Match, word: Word) -> Effect:
     evidence = {
         "operation": pair.operation.label, "operation_id": pair.operation.pk, "match": match.pk, "line": line.pk,
         "second": word.second.name if word.second else None,
+        "reason_digest": canonical.sha256(word.reason) if word.reason else "",
     }  # fmt: skip
     journal.record(job=pair.job, event="operation.line_matched", actor=word.actor, evidence=evidence)
     effect = booked.booked_as_approved(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +11,13 @@ from functools import partial
 from threading import Event
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
 
 from access.models import Person
 from access.tenancy import reading
+from approvals import canonical
 from dispatch.models import Observation
 from dispatch.states import OperationState
 from reconciliation.actions.bulk import confirm_bulk, plan_bulk
@@ -215,3 +219,35 @@ def _turn(desk: Desk, bulk_id: int) -> bool:
         return working.turn(desk.tenant_id, bulk_id, "w1")
     finally:
         connection.close()
+
+
+def test_what_was_asked_for_stands_in_the_journal() -> None:
+    """As digests: whoever changed the request in the tables afterwards would be found out."""
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, opened = desk.unknown()
+    case = desk.once_allowed(opened, VerbName.CONFIRM_NOT_APPLIED)
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
+    request = desk.requests(case)[-1]
+    evidence = desk.world.evidence(job, "case.second_asked")
+    assert evidence["reason_digest"] == canonical.sha256("They wrote so.")
+    assert evidence["details_digest"] == canonical.sha256(json.dumps(request.details, sort_keys=True))
+
+
+def test_a_look_up_in_bulk_waits_for_whoever_works_on_the_job() -> None:
+    """Somebody holds the job for longer than a person waits. The entry keeps its turn, and is no refusal."""
+    with FaultServer(fin, fin, fin, fin) as erp:
+        desk = Desk.make(erp.url, a_lookup_contract(timeouts=PATIENT, proves_after=None))
+        job, _ = desk.unknown()
+        bulk_id = _looked_up_in_bulk(desk, desk.anna)
+        with psycopg.connect(os.environ["DATABASE_URL"]) as holder:
+            holder.execute("SELECT FROM workflows_job WHERE id = %s FOR UPDATE", [job.pk])
+            assert _turn(desk, bulk_id) is True
+            assert _states() == ["waiting"]
+        _turn(desk, bulk_id)
+        assert _states() == ["done"]
+
+
+def _states() -> list[str]:
+    with psycopg.connect(os.environ["DATABASE_URL"]) as owner:
+        return [state for (state,) in owner.execute("SELECT state FROM reconciliation_bulkentry ORDER BY id")]

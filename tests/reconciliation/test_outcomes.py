@@ -373,7 +373,9 @@ def test_the_guards_are_repeated_when_the_second_person_says_yes(erp: FaultServe
     case = desk.fresh(case)
     desk.world.end_role(desk.anna)
     before = desk.snapshot(job)
-    with pytest.raises(NotPermitted):
+    with pytest.raises(
+        NotAllowedNow, match=r"anna\S+ may not ask for this any more, so nobody seconds it. Decline it."
+    ):
         desk.answer(second, case, desk.ben)
     assert desk.snapshot(job) == before
 
