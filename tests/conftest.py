@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
-from django.db import connection
+from django.db import DatabaseError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from hypothesis import settings as hypothesis_settings
 
 from access.models import Person, Tenant
@@ -28,6 +30,14 @@ PBKDF2PasswordHasher.iterations = 1
 """Everybody's password here is public: no wrong one has to cost half a second."""
 
 
+_LEFT_IN_THE_SESSION = """
+SELECT (SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory')
+     + (SELECT count(*) FROM pg_listening_channels())
+     + (SELECT count(*) FROM pg_settings WHERE source = 'session')
+     + CASE WHEN current_user = %s THEN 0 ELSE 1 END
+"""
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_blocker: object) -> Iterator[None]:
     """Replaces pytest-django's: a migrated database of this test process's own, dropped at the end."""
@@ -40,14 +50,36 @@ def django_db_setup(django_db_blocker: object) -> Iterator[None]:
             pytest.MonkeyPatch.context() as patch,
         ):
             patch.setattr("django.test.TransactionTestCase._fixture_teardown", lambda _: _empty(owner))
+            patch.setattr("django.test.TransactionTestCase._should_reload_connections", lambda _: False)
+            _spare_the_garbage_collector()
             yield
     database.drop_database(name)
 
 
 def _empty(owner: psycopg.Connection[tuple[object]]) -> None:
-    if connection.in_atomic_block or connection.needs_rollback:
-        connection.close()  # a test left it in the middle of something, whose locks we would wait for
+    """Delete what the test wrote. Its session is kept for the next, as a new one has to learn all tables anew."""
+    if connection.connection is not None and not _as_new(connection):
+        connection.close()
     databases.empty(owner)
+
+
+def _as_new(session: BaseDatabaseWrapper) -> bool:
+    """Whether another test may go on with it: alive, in no transaction (whose locks we would wait for), nothing held or set."""
+    if session.in_atomic_block or session.needs_rollback or not session.get_autocommit():
+        return False
+    try:
+        with session.cursor() as cursor:
+            cursor.execute(_LEFT_IN_THE_SESSION, [session.settings_dict["OPTIONS"]["assume_role"]])
+            return cursor.fetchone() == (0,)
+    except DatabaseError:
+        return False
+
+
+def _spare_the_garbage_collector() -> None:
+    """What is loaded by now stays, and need not be searched through again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="session")
