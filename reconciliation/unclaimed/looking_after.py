@@ -38,15 +38,18 @@ def turn(tenant_id: int, statement_id: int, worker: str) -> bool:
     return False
 
 
-def look_after(statement: Statement, actor: Actor, now: datetime) -> None:
-    """Have a locked statement have an open case where lines of it are unclaimed, and none where there are none."""
+def look_after(statement: Statement, actor: Actor, now: datetime, second: Actor | None = None) -> None:
+    """Have a locked statement have an open case where lines of it are unclaimed, and none where there are none.
+
+    `second`: who has agreed to what settled the last of them.
+    """
     tally = Tally.objects.get(statement=statement)
     case = lock_open_case_of(statement)
     left = statement.lines - tally.lines - tally.aside
     if left and case is None:
         _open(statement, actor, now)
     elif not left and case is not None:
-        close_case(job=None, case=case, resolution=ANSWERED, reason="", actor=actor, now=now)
+        close_case(job=None, case=case, resolution=ANSWERED, reason="", actor=actor, now=now, second=second)
     Tally.objects.filter(pk=tally.pk, stale=True).update(stale=False)
 
 

@@ -80,5 +80,5 @@ def carry_out(statement: Statement, case: Case, lines: QuerySet[StatementLine], 
         "second": deed.second.name if deed.second else None,
     }  # fmt: skip
     record(event="lines.set_aside", actor=deed.actor, evidence=evidence)
-    look_after(statement, deed.actor, deed.now)
+    look_after(statement, deed.actor, deed.now, deed.second)
     return f"{count:,} line{'s are' if count != 1 else ' is'} set aside as {deed.kind.value}."

@@ -234,7 +234,8 @@ def test_above_the_receivers_limit_a_second_person_agrees_to_the_same_lines() ->
     assert [(r.line_id, r.made_by, r.second, r.words) for r in rows] == [
         (line, ledger.operator, ledger.admin, "the landlord's") for line in (small, large)
     ]
-    assert cases(ledger)[0].resolution == looking_after.ANSWERED
+    (closed,) = cases(ledger)
+    assert (closed.resolution, closed.second_person_id) == (looking_after.ANSWERED, ledger.admin.pk)
     with pytest.raises(psycopg.errors.CheckViolation, match="is set aside"):
         ledger.match(
             {
