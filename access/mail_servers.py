@@ -9,18 +9,30 @@ from socket import SHUT_RDWR, socket
 
 from web.redaction import hide
 
+AGAIN = 0.5
+"""Seconds between two cuts."""
+
 
 @contextmanager
 def cut_off_after(seconds: float, connection: Callable[[], socket | None]) -> Iterator[None]:
     """While it lasts, whatever waits on the connection fails once this time is over; a time-out of each wait alone lets a
-    server that says a word now and then hold on for ever."""
-    cut = threading.Timer(seconds, _cut, [connection])
-    cut.daemon = True
-    cut.start()
+    server that says a word now and then hold on for ever.
+
+    It is cut again and again: between two sockets, as while TLS begins, there is none that could be.
+    """
+    over = threading.Event()
+
+    def cut() -> None:
+        wait = seconds
+        while not over.wait(wait):
+            _cut(connection)
+            wait = AGAIN
+
+    threading.Thread(target=cut, daemon=True).start()
     try:
         yield
     finally:
-        cut.cancel()
+        over.set()
 
 
 def told(code: int, said: bytes | str) -> str:
