@@ -10,13 +10,13 @@ from typing import Any
 
 from django.db.models import Count, Q
 
-from approvals.models import Proposal
+from dispatch.models import Operation
+from dispatch.units import as_amount
 from reconciliation.casepage import CasePage, case_page
 from reconciliation.kinds import Queue, terms_of
 from reconciliation.models import Case, ResolutionRequest
 from reconciliation.narrowing import EVERYTHING, Narrowing, narrowed
 from reconciliation.owners import at_work
-from reconciliation.situation import frozen_operation
 from reconciliation.words import state_words
 from workflows.models import Job
 
@@ -147,11 +147,8 @@ def _with_names(cases: Any) -> Any:
 def _rows(cases: Sequence[Case], now: datetime) -> list[CaseRow]:
     open_requests = ResolutionRequest.objects.filter(case__in=[c.pk for c in cases], closed_at__isnull=True)
     asked = dict(open_requests.values_list("case_id", "verb"))
-    proposals = Proposal.objects.in_bulk(
-        {c.operation.proposed.proposal_id for c in cases if c.operation is not None}
-    )
     working = at_work() if any(c.assignee_id for c in cases) else frozenset()
-    return [_row(case, asked.get(case.pk, ""), proposals, working, now) for case in cases]
+    return [_row(case, asked.get(case.pk, ""), working, now) for case in cases]
 
 
 def _about(case: Case) -> str:
@@ -159,13 +156,8 @@ def _about(case: Case) -> str:
     return "" if about is None else str(about.label)
 
 
-def _row(
-    case: Case, asked: str, proposals: dict[int, Proposal], working: frozenset[int], now: datetime
-) -> CaseRow:
+def _row(case: Case, asked: str, working: frozenset[int], now: datetime) -> CaseRow:
     operation = case.operation
-    frozen: dict[str, Any] = {}
-    if operation is not None:
-        frozen = frozen_operation(proposals[operation.proposed.proposal_id], operation.ordinal)
     safe_until = operation.resubmit_safe_until if operation is not None else None
     clocks = [case.due_at, *([safe_until] if safe_until is not None and safe_until > now else [])]
     return CaseRow(
@@ -189,12 +181,19 @@ def _row(
         nearest_at=min(clocks),
         snoozed_until=case.snoozed_until,
         blocking=case.blocking,
-        amount=Decimal(frozen["amount"]) if frozen.get("amount") else None,
-        currency=str(frozen.get("currency") or ""),
+        amount=_amount(operation),
+        currency=operation.currency if operation is not None else "",
         second_asked=asked,
         resolution=case.resolution,
         resolved_at=case.resolved_at,
     )
+
+
+def _amount(operation: Operation | None) -> Decimal | None:
+    """As approved. A list reads it off the operation, where it was written from the document; a case reads the document."""
+    if operation is None or operation.amount_minor is None:
+        return None
+    return as_amount(operation.amount_minor, operation.currency)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -301,7 +301,7 @@ def test_the_list_costs_the_same_at_one_and_at_three_rows(erp: FaultServer) -> N
     first = queries_of(desk, address(desk, "cases"))
     desk.unknown("V-2")
     desk.unknown("V-3")
-    assert (first, queries_of(desk, address(desk, "cases"))) == (20, 20)
+    assert (first, queries_of(desk, address(desk, "cases"))) == (19, 19)
 
 
 def test_a_case_costs_the_same_with_one_and_with_three_pieces_of_evidence(erp: FaultServer) -> None:
