@@ -209,7 +209,7 @@ def test_differences_name_every_point_that_has_to_be_read_again(world: World) ->
 def test_differences_find_what_is_nested_moved_taken_out_or_named_twice(world: World) -> None:
     limit = {"field": "limit", "label": "Limit", "current": "1", "proposed": "2"}
     body = {"items": [{"note": "a", "iban": "NO93"}], "n": 1}
-    first, second = operation(body=body, changes=[limit, limit]), operation(record="V-2")
+    first, second = operation(record="V-9", body=body, changes=[limit, limit]), operation(record="V-2")
     before = slip(world, world.proposed(draft(operations=[first, second])), world.manager).document
     deeper = {"items": [{"note": "a", "iban": "NO94"}], "n": "1"}
     changed = operation(
@@ -226,5 +226,5 @@ def test_differences_find_what_is_nested_moved_taken_out_or_named_twice(world: W
     assert "Operation 1: body.items[0].note" not in found
     moved = slip(world, world.proposed(draft(operations=[second, first])), world.manager).document
     turned = {d.what: (d.before, d.after) for d in slips.differences(before, moved)}
-    assert turned["Operation 1: record"] == ("V-1", "V-2")
-    assert turned["Operation 2: record"] == ("V-2", "V-1")
+    assert turned["Operation 1: record"] == ("V-9", "V-2")
+    assert turned["Operation 2: record"] == ("V-2", "V-9")

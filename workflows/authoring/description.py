@@ -15,11 +15,12 @@ from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from workflows.authoring.policies import BadDefinition, Needs
 from workflows.authoring.steps import EachSource, Step
@@ -37,7 +38,7 @@ _VALUES = frozenset({"default", "const", "enum"})
 def describe(workflow: Workflow) -> str:
     """The whole definition, as canonical JSON text."""
     described: dict[str, Any] = {
-        "input": shape(workflow.input.model_json_schema()),
+        "input": _input(workflow.input),
         "settings": plain(workflow.settings, "settings"),
         "steps": {step.name: _step(step) for step in workflow.steps},
         "order": [step.name for step in workflow.steps],
@@ -97,7 +98,7 @@ def plain(value: Any, place: str) -> Any:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    described: dict[str, Any] = {"kind": step.kind.value, "result": shape(step.output.json_schema())}
+    described: dict[str, Any] = {"kind": step.kind.value, "result": _result(step.output)}
     if step.each is not None:
         described["each"] = _each(step.each)
     enough = {f.name: getattr(step.needs, f.name) for f in fields(Needs)}
@@ -108,6 +109,17 @@ def _step(step: Step) -> dict[str, Any]:
     if step.waits:
         described["waits"] = True
     return described
+
+
+@lru_cache(maxsize=1000)
+def _input(model: type[BaseModel]) -> Any:
+    """Made once: a definition is described for its digest, for what is known of it, and for comparisons."""
+    return shape(model.model_json_schema())
+
+
+@lru_cache(maxsize=1000)
+def _result(output: TypeAdapter[Any]) -> Any:
+    return shape(output.json_schema())
 
 
 def _each(source: EachSource) -> str:
