@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console import words
+from reconciliation.words import state_words
 from web.vocabulary import sign_of
 from workflows.models import Job, JournalEntry
 
@@ -178,6 +179,8 @@ def sentence(event: str, evidence: Mapping[str, Any]) -> str:
         known = {k: v for k, v in evidence.items() if isinstance(v, str | int) and v != ""}
         if isinstance(known.get("case"), int):
             known["case"] = f"RC-{known['case']:04d}"
+        if event == "case.opened" and "kind" in known:
+            known["kind"] = state_words(str(known["kind"])).lower()
         if event.endswith(".refused") and str(known.get("why", "")).isidentifier():
             known["why"] = f"{words.refusal_in_words(str(known['why']))}."
         said = template.format_map(known)

@@ -6,6 +6,9 @@ from console.queries.journal import SENTENCES, sentence
 def test_a_case_is_named_as_people_name_it() -> None:
     evidence = {"case": 3, "kind": "retry exhausted", "owner": "operator"}
     assert sentence("case.opened", evidence) == "Case RC-0003 opened: retry exhausted."
+    assert (
+        sentence("case.opened", {"case": 4, "kind": "conflicted"}) == "Case RC-0004 opened: answer differs."
+    )
 
 
 def test_an_entry_without_what_its_sentence_needs_keeps_a_whole_one() -> None:
