@@ -58,7 +58,10 @@ def test_a_receivers_time_stands_before_everybodys_and_that_before_the_kinds() -
     ]
     assert took(desk.happens(desk.world.job(), "proposal.expired")) == 24 * HOUR
     with reading(desk.tenant_id):
-        told = [json.loads(e.evidence) for e in TenantEntry.objects.filter(event="due.written")]
+        told = [
+            json.loads(e.evidence)
+            for e in TenantEntry.objects.filter(event="due.written").order_by("sequence")
+        ]
         (row,) = [r for r in table() if r.kind == "unknown outcome"]
     assert [t["minutes"] for t in told] == [120, 30, None]
     assert [(w.receiver, w.after, w.row.written_by) for w in row.written] == [("", 2 * HOUR, desk.admin)]
