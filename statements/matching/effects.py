@@ -35,8 +35,20 @@ SELECT tenant_id, min(id) FROM statements_finding WHERE taken_at IS NULL GROUP B
 
 
 def turn(tenant_id: int, finding_id: int, worker: str) -> bool:
-    """Take findings of a tenant for a quarter of a second; whether more can be taken at once."""
-    actor, until, after = Actor(ActorKind.WORKER, worker), time.monotonic() + TURN_SECONDS, 0
+    """Take findings of a tenant for a quarter of a second; whether more can be taken at once.
+
+    One that fails holds up none of those after it; the first failure is raised when the turn is over.
+    """
+    actor, until = Actor(ActorKind.WORKER, worker), time.monotonic() + TURN_SECONDS
+    failures: list[Exception] = []
+    more = _take_until(tenant_id, until, actor, failures)
+    if failures:
+        raise failures[0]
+    return more
+
+
+def _take_until(tenant_id: int, until: float, actor: Actor, failures: list[Exception]) -> bool:
+    after = 0
     while True:
         with reading(tenant_id):
             waiting = Finding.objects.filter(taken_at__isnull=True, pk__gt=after).order_by("pk")
@@ -44,7 +56,11 @@ def turn(tenant_id: int, finding_id: int, worker: str) -> bool:
         if not ids:
             return False
         for after in ids:
-            try_to_take(tenant_id, after, actor, clock.now())
+            try:
+                try_to_take(tenant_id, after, actor, clock.now())
+            except Exception as failed:  # whatever it is: it is one line's, and raised by the turn
+                log.warning("finding %s could not be taken: %r", after, failed)
+                failures.append(failed)
             if time.monotonic() >= until:
                 return True
 

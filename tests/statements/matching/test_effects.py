@@ -94,8 +94,9 @@ def test_a_line_for_what_was_settled_as_not_applied_asks_a_person() -> None:
     assert desk.case(job, CaseKind.CONTRADICTED).resolved_at is None
 
 
-def test_an_operation_that_is_being_sent_is_left_for_the_next_turn() -> None:
+def test_an_operation_that_is_being_sent_is_left_for_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sender is between its first byte and the answer; the line is there already."""
+    monkeypatch.setattr(effects, "TURN_SECONDS", 60.0)
     with FaultServer(fin) as erp:
         desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, _ = desk.unknown("INV-1", **PAID)
@@ -113,6 +114,22 @@ def test_an_operation_that_is_being_sent_is_left_for_the_next_turn() -> None:
     )
     ledger.take()
     assert desk.sending.operation(job).state == "CONFIRMED"
+
+
+def test_a_line_that_cannot_be_taken_holds_up_none_of_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its operation was changed behind our back to what no line can be compared with; the turn says so when it is over."""
+    monkeypatch.setattr(effects, "TURN_SECONDS", 60.0)
+    with FaultServer(fin, fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        jobs = [desk.unknown(f"INV-{n}", **PAID)[0] for n in range(2)]
+    first, second = (desk.sending.operation(job) for job in jobs)
+    ledger = Ledger.at(desk)
+    ledger.statement([{"reference": first.operation_key}, {"reference": second.operation_key}])
+    ledger.walk()
+    as_owner("statements_finding", "compared = 'not JSON' WHERE operation_id = %s", [first.pk])
+    with pytest.raises(ValueError, match="Expecting value"):
+        effects.turn(desk.tenant_id, 0, "w")
+    assert [desk.sending.operation(job).state for job in jobs] == ["UNKNOWN", "CONFIRMED"]
 
 
 def test_no_line_proves_nothing() -> None:
