@@ -89,7 +89,6 @@ class Committer:
         while (not self._engine.stopping or self._held or self._finished) and not self._engine.must_leave():
             self._wake.wait(self._patience())
             self._wake.clear()
-            self._gather()
             try:
                 self._turn()
                 self.broken_since = None
@@ -138,6 +137,7 @@ class Committer:
         if not self._finished:
             self.aftermath.record_late(connection)
         while True:
+            self._gather()
             batch = self._take_batch()
             self._recorded.clear()
             free = 0 if self._engine.stopping else self._engine.slots - len(self._held) + len(batch)
