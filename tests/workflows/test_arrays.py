@@ -73,6 +73,8 @@ def test_a_comparison_needs_no_cast(session: Connection) -> None:
 def test_what_no_text_can_hold_is_refused_and_not_cut_off(session: Connection) -> None:
     with pytest.raises(psycopg.DataError, match="NUL"):
         session.execute("SELECT %s::text[]", [["before\0after"]])
+    with pytest.raises(psycopg.ProgrammingError, match="no column takes a object"):
+        session.execute("SELECT %s::text[]", [[object()]])
     with pytest.raises(UnicodeEncodeError):
         session.execute("SELECT %s::text[]", [["\ud800"]])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -15,7 +16,7 @@ class ArrayDumper(Dumper):
     """A list of integers, floats, decimals, booleans, texts, moments or None, one kind in each, as text.
 
     Its type is left to the statement, which says it by a cast or by what it compares with. Raises `psycopg.DataError`
-    for a NUL, as psycopg does, and `UnicodeEncodeError` for what is no UTF-8.
+    for a NUL, as psycopg does, `psycopg.ProgrammingError` for another kind, `UnicodeEncodeError` for what is no UTF-8.
     """
 
     def dump(self, obj: Iterable[Any]) -> bytes:
@@ -33,4 +34,6 @@ def _element(value: Any) -> str:
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, datetime):
         return '"' + value.isoformat() + '"'
-    return str(value)
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    raise psycopg.ProgrammingError(f"no column takes a {type(value).__name__}")
