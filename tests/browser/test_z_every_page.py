@@ -111,7 +111,9 @@ def pages_from(page: Page, home: str, areas: tuple[str, ...]) -> Iterator[str]:
         found = [urldefrag(urljoin(url, address))[0] for address in hrefs(page)]
         new = [u for u in found if u.startswith(tuple(home + area for area in areas)) and u not in known]
         waiting += [
-            u for u in dict.fromkeys(new) if not u.partition("?")[0].endswith(".json") and "/files/" not in u
+            u
+            for u in dict.fromkeys(new)
+            if not u.partition("?")[0].endswith((".json", ".csv")) and "/files/" not in u
         ]
         known.update(new)
 
