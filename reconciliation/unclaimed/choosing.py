@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import reduce
+from operator import or_
 from typing import Any, Self
 
 from django.db.models import Q, QuerySet
@@ -12,6 +14,7 @@ from statements.matching.asides import Amounts, unclaimed
 from statements.models import Direction, Statement, StatementLine
 
 _LONGEST = 200
+_TEXTS = ("reference", "text", "counterparty", "receivers_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +55,8 @@ def lines_of(statement: Statement, chosen: Chosen, ticked: Sequence[int] = ()) -
     if chosen.currency:
         lines = lines.filter(currency=chosen.currency)
     if chosen.text:
-        names = ("reference", "text", "counterparty", "receivers_id")
-        lines = lines.filter(*[_any_of({f"{name}__icontains": chosen.text for name in names})])
+        lines = lines.filter(reduce(or_, (Q(**{f"{name}__icontains": chosen.text}) for name in _TEXTS)))
     return lines
-
-
-def _any_of(conditions: dict[str, str]) -> Q:
-    found = Q()
-    for name, value in conditions.items():
-        found |= Q(**{name: value})
-    return found
 
 
 def as_seen(amounts: Sequence[Amounts]) -> str:
