@@ -32,13 +32,18 @@ _SAME = {
     "verdict": "text",
 }
 _BETWEEN = "\x1f"
-# A plan is kept, and may be made while the table is empty. Whatever the server thinks of its size, each mark is looked up by
-# the index: OFFSET 0 keeps it from comparing every mark with every line of the account.
-_BY_INDEX = "SELECT set_config('enable_seqscan', 'off', true)"
-_KEPT = """
+# A plan is kept, and may be made while the table is empty, when every index looks as good. The order is that of the
+# constraint `one_line_a_fingerprint`, and with nothing else ruled in, each mark is looked up there; OFFSET 0 keeps the server
+# from comparing every mark with every line of the account.
+BY_INDEX = """
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+  set_config('enable_sort', 'off', true)
+"""
+KEPT = """
 SELECT m.mark, l.occurrence, l.id, l.statement_id = %s FROM unnest(%s::text::bytea[]) AS m (mark) CROSS JOIN LATERAL (
   SELECT id, occurrence, statement_id FROM statements_statementline
-  WHERE receiver_id = %s AND account = %s AND fingerprint = m.mark OFFSET 0) l
+  WHERE receiver_id = %s AND account = %s AND fingerprint = m.mark
+  ORDER BY receiver_id, account, fingerprint, occurrence OFFSET 0) l
 """
 _REPEATED = """
 SELECT l.fingerprint, count(*) FROM unnest(%s::text::bigint[]) AS e (id) CROSS JOIN LATERAL (
@@ -86,8 +91,8 @@ def _kept(
     seen: defaultdict[bytes, int] = defaultdict(int)
     if not marks:
         return applied, seen
-    execute(_BY_INDEX, [])
-    kept = execute(_KEPT, [statement.pk, _array("bytea", marks), statement.receiver_id, statement.account])
+    execute(BY_INDEX, [])
+    kept = execute(KEPT, [statement.pk, _array("bytea", marks), statement.receiver_id, statement.account])
     for mark, occurrence, line_id, ours in kept.fetchall():
         if ours:
             seen[bytes(mark)] += 1

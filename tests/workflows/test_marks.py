@@ -18,7 +18,7 @@ from tests.support import eventually, make_person, make_tenant
 from tests.workflows.test_engine import items, submit
 from workflows.claims import Claim
 from workflows.engine import marks, rows, sql
-from workflows.engine.connections import Connection, connect
+from workflows.engine.connections import Connection, connect, plan_by_index
 from workflows.engine.engine import Engine
 from workflows.engine.marks import Marks
 from workflows.models import Lane, WorkItem
@@ -62,7 +62,7 @@ class Claims:
 
 @pytest.fixture
 def claims(transactional_db: None) -> Iterator[Claims]:
-    with connect("test") as connection:
+    with plan_by_index(connect("test")) as connection:
         yield Claims(connection, make_worker().pk)
 
 
