@@ -34,6 +34,8 @@ from web.addresses import came_from
 
 P = ParamSpec("P")
 SAFE = ("GET", "HEAD")
+WRITTEN = ("summary", "detail", "body", "text", "note", "reason")
+"""Fields of forms in which people write more than a word."""
 BUSY = frozenset({"55P03", "40P01"})
 """PostgreSQL's lock_not_available and deadlock_detected: somebody else holds what this needs."""
 
@@ -107,6 +109,7 @@ def refused(request: HttpRequest, refusal: Refused, status: int = 0) -> HttpResp
             next_url=came_from(request),
             next_label="See how it is now" if isinstance(refusal, Conflict) else "Back",
             status=status or status_of(refusal),
+            kept=_written(request) if status != 413 else "",
         ),
     )
 
@@ -118,6 +121,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         response.headers["Connection"] = "close"
         return response
     return plain_bad_request(request, exception)
+
+
+def _written(request: HttpRequest) -> str:
+    """What was typed into a form that was refused, in the order of its fields: it came in, and is not lost here."""
+    texts = [text.strip() for name in WRITTEN for text in request.POST.getlist(name)]
+    return "\n\n".join(text for text in texts if text)
 
 
 def _admit(request: HttpRequest, slug: str) -> TenantRequest:

@@ -42,6 +42,8 @@ class Conflict:
     back_url: str = ""
     back_label: str = ""
     status: int = 409
+    kept: str = ""
+    """What the person had written, which was not recorded, to be copied from here."""
 
 
 def wants_fragment(request: HttpRequest) -> bool:

@@ -21,6 +21,8 @@ SHORTEST_SECRET = 8
 
 _SAYS_SECRET = re.compile(r"KEY(?!BOARD)|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.IGNORECASE)
 _NAMED = r"api[_-]?key|access[_-]?key|private[_-]?key|token|secret|passw(?:or)?d|passphrase|signature"
+_NOT_YET = rf"(?!{re.escape(HIDDEN)}(?:[\s'\"&,;)}}\]]|$))"
+"""What is hidden already stays as it is: texts are looked at when they come in and again when they are kept."""
 # Every repetition has an end, so that no text can make a pattern slow.
 _SHAPES = (
     (re.compile(r"([a-z][a-z0-9+.-]{0,30}://)[^\s/?#'\"<>]{1,500}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
@@ -35,7 +37,8 @@ _SHAPES = (
     (re.compile(r"\b(bearer|basic)\s{1,5}[A-Za-z0-9._~+/=-]{12,4000}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     (
         re.compile(
-            rf"({_NAMED})(['\"]?\s{{0,5}}[:=]\s{{0,5}}(?:b?['\"])?)[^\s'\"&,;)}}\]]{{4,4000}}", re.IGNORECASE
+            rf"({_NAMED})(['\"]?\s{{0,5}}[:=]\s{{0,5}}(?:b?['\"])?){_NOT_YET}[^\s'\"&,;)}}\]]{{4,4000}}",
+            re.IGNORECASE,
         ),
         rf"\1\2{HIDDEN}",
     ),

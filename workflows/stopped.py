@@ -32,7 +32,7 @@ def why_not_again(job: Job, item: WorkItem) -> str:
     """What stands in the way of sending a stopped item on, in a sentence, or nothing."""
     if item.state_name not in STUCK_ITEM_STATES:
         words = item.state_name.lower().replace("_", " ")
-        return f"This step is {words}; it has not stopped (any more)."
+        return f"This step is {words}; it has not stopped."
     if item.stage.kind == StageKind.MACHINE:
         return ""
     if job.state in ENDED:

@@ -101,9 +101,17 @@ def _page(
         "form": form,
         "why": why,
         "refusal": refusal,
+        "written": _written(request),
         "wrong": _wrong(form) + _wrong(why),
     }
     return TemplateResponse(request, "console/correct.html", context, status=status)
+
+
+def _written(request: TenantRequest) -> list[tuple[str, str]]:
+    """What was typed, by the fields' names, to be copied from a page on which it can no longer be sent."""
+    typed = [(name.removeprefix("v-"), text) for name, text in request.POST.items() if name.startswith("v-")]
+    why = request.POST.get("reason", "")
+    return [(name, str(text)) for name, text in [*typed, ("What was wrong", why)] if str(text).strip()]
 
 
 def _wrong(form: Form | None) -> int:

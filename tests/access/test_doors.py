@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.db import OperationalError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.template.response import TemplateResponse
 from django.test import Client, RequestFactory
 from django.utils import timezone
@@ -86,6 +86,22 @@ def test_a_refusal_becomes_content() -> None:
     response = late(ask(make_person(tenant, Role.MANAGER), "POST"), tenant.slug)
     assert response.status_code == 409
     assert b"p.quint signed at 14:31." in response.content  # type: ignore[attr-defined]
+
+
+def test_what_was_typed_comes_back_with_a_refusal_and_nothing_else_of_the_form() -> None:
+    @tenant_page()
+    def late(request: TenantRequest, slug: str) -> HttpResponse:
+        raise Conflict("JOB-7 is held already.")
+
+    tenant = make_tenant()
+    request = ask(make_person(tenant, Role.OPERATOR), "POST")
+    request.POST = QueryDict("reason=The+%3Cb%3Ebank%3C%2Fb%3E+is+shut&password=correct+horse&attempts=3")
+    html = late(request, tenant.slug).content.decode()  # type: ignore[attr-defined]
+    assert "What you wrote, not recorded" in html
+    assert "The &lt;b&gt;bank&lt;/b&gt; is shut" in html
+    assert "correct horse" not in html
+    request.POST = QueryDict("reason=++")
+    assert "What you wrote" not in late(request, tenant.slug).content.decode()  # type: ignore[attr-defined]
 
 
 def test_a_lock_that_somebody_holds_is_a_conflict_and_other_faults_are_not() -> None:

@@ -170,7 +170,9 @@ def test_whoever_comes_second_is_told_and_nothing_is_kept(
     assert post(operator, tenant, item, **{"v-text": "good"}).status_code == 302
     late = post(make_person(tenant, Role.OPERATOR), tenant, item, **{"v-text": "other"})
     assert late.status_code == 409
-    assert "has not stopped" in late.content.decode()
+    html = late.content.decode()
+    assert "has not stopped" in html
+    assert html.index("What you had written") < html.index("other") < html.index("the letter was torn")
     stop(tenant, item.job_id, "read")
     stale = post(operator, tenant, item, **{"v-text": "other", "seen": "7"})
     assert stale.status_code == 409

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from access.models import Membership
+from access.models import Membership, Person
 from access.refusals import NotPermitted
 from access.tenancy import acting, reading
 from reconciliation.actions.noting import TakenInTheFuture, add_evidence, comment
@@ -139,6 +139,35 @@ def test_a_comment_is_kept_and_journalled_as_a_digest(desk: Desk) -> None:
     assert desk.fresh(case).version == case.version
     with pytest.raises(NotPermitted):
         desk.act(lambda *, version, **more: comment(**more), case, desk.auditor, body="I saw this.")
+
+
+def test_a_comment_that_is_sent_twice_is_one_comment_and_said_again_later_is_two(desk: Desk) -> None:
+    job, case = expired(desk)
+
+    def says(person: Person, body: str) -> None:
+        desk.act(lambda *, version, **more: comment(**more), case, person, body=body)
+
+    for body in ("Asked Tern.", "Asked Tern.", "They are closed.", "Asked Tern."):
+        says(desk.anna, body)
+    says(desk.world.manager, "Asked Tern.")
+    assert [c.body for c in desk.page(case).comments] == [
+        "Asked Tern.", "They are closed.", "Asked Tern.", "Asked Tern.",
+    ]  # fmt: skip
+    assert desk.events(job).count("case.commented") == 4
+
+
+def test_evidence_that_is_sent_twice_is_there_once(desk: Desk) -> None:
+    job, case = expired(desk)
+    seen = {"summary": "A letter with password=hunter22", "source": "post", "detail": "token: abcd1234"}
+
+    def add(*, version: int, **more: object) -> object:
+        return add_evidence(**more)  # type: ignore[arg-type]
+
+    at = now() - timedelta(days=1)
+    for taken_at in (at, at, at + timedelta(hours=1)):
+        desk.act(add, case, taken_at=taken_at, **seen)
+    assert [e.taken_at for e in desk.evidence(case)][-2:] == [at, at + timedelta(hours=1)]
+    assert desk.events(job).count("case.evidence_added") == 2
 
 
 def test_evidence_is_added_and_settles_nothing(desk: Desk) -> None:

@@ -52,6 +52,14 @@ def test_secret_is_replaced_and_the_rest_can_still_be_read(text: str, hidden: st
     assert hide(text) == hidden
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["password=hunter22&x=1", 'they wrote token: "abcd1234"', "secret=abcd1234", "Authorization: Basic YTpi"],
+)
+def test_hiding_twice_leaves_what_was_hidden_once(text: str) -> None:
+    assert hide(hide(text)) == hide(text)
+
+
 def test_remembered_secret_is_hidden_from_then_on() -> None:
     assert hide("vault-value-1") == "vault-value-1"
     redaction.remember("vault-value-1")

@@ -166,7 +166,7 @@ def test_missing_revision_has_a_case_that_closes_when_it_is_back(
     case = open_case(kept)
     assert case.title.endswith(f"is not deployed: what JOB-{kept.job_id} made is not undone yet")
     verbs = {v.name: v.why_not for v in page(kept, case).verbs}
-    assert verbs[VerbName.RETRY].endswith("it has not stopped (any more).")
+    assert verbs[VerbName.RETRY].endswith("it has not stopped.")
     assert verbs[VerbName.RECORD_UNDONE] == ""
 
     settings.COUNTERFOIL_WORKFLOWS = deployed
