@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from access.roles import Role
-from access.statements import execute
+from access.statements import Asked, execute
 from access.tenancy import require_scope
 
 
@@ -54,16 +54,22 @@ class Directory:
 
 def directory(at: datetime | None = None) -> Directory:
     """The scope's tenant at a moment; without one, at the database's own time now."""
-    asked = {"tenant": require_scope(), "at": at}
+    of_members, of_lent = asked(at)
     members = {
         row[0]: Member(row[0], row[1], frozenset(map(Role, row[2])), frozenset(row[3]), row[4])
-        for row in execute(_MEMBERS, asked).fetchall()
+        for row in execute(*of_members).fetchall()
     }
     lent = tuple(
         Lent(row[0], row[1], row[2], frozenset(row[3].split("\n")) - {""}, row[4], row[5], row[6])
-        for row in execute(_LENT, asked).fetchall()
+        for row in execute(*of_lent).fetchall()
     )
     return Directory(members, tuple(one for one in lent if {one.giver_id, one.taker_id} <= members.keys()))
+
+
+def asked(at: datetime | None = None) -> tuple[Asked, Asked]:
+    """What `directory` will ask, to be asked `ahead`."""
+    places = {"tenant": require_scope(), "at": at}
+    return (_MEMBERS, places), (_LENT, places)
 
 
 _MEMBERS = """

@@ -22,10 +22,10 @@ from django.db.models.query import get_related_populators
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
-from access.prepared import execute
+from access.prepared import Asked, ahead, execute
 from access.tenancy import TenantModel, require_scope
 
-__all__ = ["Select", "Update", "Values", "execute", "insert", "plan_once"]
+__all__ = ["Asked", "Select", "Update", "Values", "ahead", "execute", "insert", "plan_once"]
 
 M = TypeVar("M", bound=Model)
 
@@ -34,9 +34,15 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
     """For sessions of workers: the server plans a prepared statement at its first use, where it would plan five times.
 
     All of them look rows up by their keys, so no value would have another plan. A session lives a minute, then it plans
-    anew for what the tables have become.
+    anew for what the tables have become. A plan that is made while a table is small must hold for that minute: whole
+    tables are read only where there is no index.
     """
-    connection.connection.execute("SET plan_cache_mode = force_generic_plan")
+    for setting in (
+        "plan_cache_mode = force_generic_plan",
+        "enable_seqscan = off",
+        "enable_bitmapscan = off",
+    ):
+        connection.connection.execute(f"SET {setting}")
 
 
 class Select(Generic[M]):
@@ -44,6 +50,10 @@ class Select(Generic[M]):
 
     def __init__(self, make: Callable[..., QuerySet[M, M]]) -> None:
         self._made = cache(lambda: _Made.of(make))
+
+    def asked(self, *values: Any) -> Asked:
+        """The same question, to be asked `ahead`."""
+        return self._made().asked(values)
 
     def all(self, *values: Any) -> list[M]:
         """The rows, with these values in the slots."""
@@ -61,6 +71,10 @@ class Values:
 
     def __init__(self, make: Callable[..., QuerySet[Any, Any]]) -> None:
         self._made = cache(lambda: _Made.of(make))
+
+    def asked(self, *values: Any) -> Asked:
+        """The same question, to be asked `ahead`."""
+        return self._made().asked(values)
 
     def all(self, *values: Any) -> list[tuple[Any, ...]]:
         """The rows, with these values in the slots."""
@@ -160,11 +174,13 @@ class _Made:
         plain = tuple(_plain(p) for p in parameters)
         return cls(rows.model, statement, plain, **({} if columns else _how_to_read(compiler)))
 
-    def run(self, values: Sequence[Any]) -> Any:
+    def asked(self, values: Sequence[Any]) -> Asked:
         if issubclass(self.model, TenantModel):
             require_scope()
-        given = [values[p.place] if isinstance(p, _Slot) else p for p in self.parameters]
-        return execute(self.statement, given)
+        return self.statement, [values[p.place] if isinstance(p, _Slot) else p for p in self.parameters]
+
+    def run(self, values: Sequence[Any]) -> Any:
+        return execute(*self.asked(values))
 
     def rows(self, values: Sequence[Any]) -> list[Sequence[Any]]:
         found = self.run(values).fetchall()

@@ -8,7 +8,7 @@ in `acting(tenant_id)`, which opens the one durable transaction they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from django.db import connection, models, transaction
 from django.db.models import sql
 
-from access.prepared import execute
+from access.prepared import Asked, execute, execute_alone
 
 _scope: ContextVar[int | None] = ContextVar("tenant_scope", default=None)
 _notes: ContextVar[dict[str, bool] | None] = ContextVar("tenant_notes", default=None)
@@ -69,6 +69,17 @@ def acting(tenant_id: int, *, lock_timeout_ms: int = 5000) -> Iterator[None]:
         yield
 
 
+def act_at_once(
+    tenant_id: int, statement: str, parameters: Mapping[str, Any], *, lock_timeout_ms: int = 5000
+) -> Any:
+    """An action of one statement: begun, done and committed in one exchange with the server. Never nested (RuntimeError).
+
+    What it found, or how many rows it changed. A lock that cannot be had in time raises OperationalError, as in `acting`.
+    """
+    settings = _local({"lock_timeout": f"{lock_timeout_ms}ms", "app.tenant": str(tenant_id)})
+    return execute_alone(settings, (statement, parameters))[-1]
+
+
 @contextmanager
 def _scoped(tenant_id: int, *, outermost: bool, settings: dict[str, str]) -> Iterator[None]:
     """The scope, and settings of the transaction, set in one statement: an action has many transactions."""
@@ -87,8 +98,12 @@ def _scoped(tenant_id: int, *, outermost: bool, settings: dict[str, str]) -> Ite
 
 
 def _set_local(settings: dict[str, str]) -> None:
+    execute(*_local(settings))
+
+
+def _local(settings: dict[str, str]) -> Asked:
     places = ", ".join(["set_config(%s, %s, true)"] * len(settings))
-    execute(f"SELECT {places}", [part for pair in settings.items() for part in pair])
+    return f"SELECT {places}", [part for pair in settings.items() for part in pair]
 
 
 def require_scope() -> int:

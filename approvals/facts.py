@@ -9,8 +9,9 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
+from access import directory as people_here
 from access.directory import Directory, directory
-from access.statements import Select, Values
+from access.statements import Asked, Select, Values
 from approvals.blocking import blocks_of, key_of
 from approvals.models import Decision, DecisionVoid, Escalated, Policy, Proposal
 from approvals.rules import Facts
@@ -51,6 +52,16 @@ def all_in_force() -> list[Policy]:
 def facts_of(proposal: Proposal) -> Facts:
     """The facts about one proposal, as they are now."""
     return facts_for([proposal])[proposal.pk]
+
+
+def asked_about(proposal: Proposal) -> list[Asked]:
+    """What `facts_of` will ask in any case, to be asked `ahead`."""
+    return [
+        _NEWEST.asked([proposal.policy.name]),
+        _LIVE.asked([proposal.pk]),
+        _CONTRIBUTED.asked([proposal.job_id]),
+        *people_here.asked(),
+    ]
 
 
 def facts_for(

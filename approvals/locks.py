@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from access.refusals import NotFound
-from access.statements import Select, Values, execute
+from access.statements import Asked, Select, Values, execute
 from approvals.models import LookAgain, Proposal, Selection
 from workflows.locks import lock_items, lock_job
 from workflows.models import Job, WorkItem
@@ -63,10 +63,12 @@ def lock_look(look_id: int) -> LookAgain | None:
 
 def database_clock() -> datetime:
     """The database's time at this moment, not at the transaction's start."""
-    at: datetime = execute("SELECT clock_timestamp()", []).fetchone()[0]
+    at: datetime = execute(*CLOCK).fetchone()[0]
     return at
 
 
+CLOCK: Asked = ("SELECT clock_timestamp()", [])
+"""What `database_clock` asks, to be asked `ahead`."""
 _PROPOSAL = Select(
     lambda proposal: (
         Proposal.objects.select_for_update(no_key=True, of=("self",))

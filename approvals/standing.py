@@ -13,18 +13,18 @@ from enum import StrEnum
 
 from access.directory import Member
 from access.roles import WORKER, Role
-from access.statements import Select
+from access.statements import Asked, Select, ahead
 from approvals import schedule, sums
 from approvals.blocking import block_of, said_of
 from approvals.closing import close, reopen_to_decisions, void
 from approvals.document import disagreements
-from approvals.facts import facts_of
-from approvals.locks import database_clock
+from approvals.facts import asked_about, facts_of
+from approvals.locks import CLOCK, database_clock
 from approvals.missing import note_approvers
 from approvals.models import Closing, Decision, Proposal, ProposedOperation, RecipientBlock
 from approvals.objections import FourEyes, NotAnApprover, NotYourLevel, Objection, OverLimit
 from approvals.rules import Facts
-from approvals.wording import clock, count
+from approvals.wording import clock, count, zone_asked
 from workflows import journal
 from workflows.models import Job
 from workflows.states import JobState
@@ -58,9 +58,10 @@ def approval_still_holds(proposal: Proposal, *, only: int | None = None) -> list
     back), this looks behind the lock of the sums and reserves what passes. `only`: of the proposal's operations this
     one alone is compared with what was signed.
     """
-    facts = facts_of(proposal)
-    if not _lacks_room(facts):
-        return checks_of(facts, only=only)
+    with ahead(*asked_about(proposal), _proposed(proposal, only), zone_asked(proposal.tenant_id), CLOCK):
+        facts = facts_of(proposal)
+        if not _lacks_room(facts):
+            return checks_of(facts, only=only)
     sums.lock_sums(proposal.policy.name)
     facts = facts_of(proposal)
     checks = checks_of(facts, only=only)
@@ -168,6 +169,10 @@ def _digest(facts: Facts, only: int | None) -> CheckResult:
         sentence = "An approval is about another digest."
         return CheckResult("Digest", False, sentence, Effect.BACK_TO_APPROVAL, strangers)
     return CheckResult("Digest", True, "The stored bytes are the ones that the digest was made of.")
+
+
+def _proposed(proposal: Proposal, only: int | None) -> Asked:
+    return _PROPOSED.asked(proposal.pk) if only is None else _ONLY.asked(proposal.pk, only)
 
 
 _PROPOSED = Select(lambda proposal: ProposedOperation.objects.filter(proposal=proposal).order_by("ordinal"))

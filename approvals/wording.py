@@ -6,7 +6,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from access.models import Tenant
-from access.statements import Values
+from access.statements import Asked, Values
 
 
 def clock(at: datetime, tenant_id: int) -> str:
@@ -22,6 +22,11 @@ def until(at: datetime, tenant_id: int) -> str:
 def count(number: int, one: str, many: str) -> str:
     """ "one more approver", "3 more approvers"."""
     return f"one {one}" if number == 1 else f"{number} {many}"
+
+
+def zone_asked(tenant_id: int) -> Asked:
+    """What a time will ask to be said, to be asked `ahead`."""
+    return _ZONE.asked(tenant_id)
 
 
 def _local(at: datetime, tenant_id: int) -> datetime:

@@ -48,6 +48,7 @@ def sends(count: int, slots: int = 16) -> float:
         there.submit("bench-whole", {}, count)
         with workers(there, processes=1, slots=slots):
             there.until(lambda: there.one(_PREPARED) == count)
+        there.owner.execute("ANALYZE")  # as autovacuum has done wherever sends go on for a while
         resume_receiver(**switch, now=timezone.now())
         with workers(there, processes=1, slots=slots):
             there.until(lambda: there.one(_ENDED) == count)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import QuerySet
 
 from access.refusals import NotFound
-from access.statements import Select, Values, execute
+from access.statements import Select, Values, ahead, execute
 from approvals.models import Proposal
 from dispatch.models import Operation, Receiver, Submission
-from workflows.locks import lock_job
+from workflows.locks import job_asked, lock_job
 from workflows.models import Job
 
 
@@ -50,6 +51,37 @@ def lock_job_and_operation(operation_id: int) -> tuple[Job, Operation]:
     """Both, in the global order. Raises NoSuchOperation."""
     job = lock_job(job_of(operation_id))
     return job, lock_operation(job, operation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A job, its operation, the operation's proposal and its open submission, if there is one: fresh and locked."""
+
+    job: Job
+    proposal: Proposal
+    operation: Operation
+    submission: Submission | None
+
+
+def lock_all(job_id: int, operation_id: int) -> Locked:
+    """Job → proposal → operation → open submission, in one exchange. Raises NoSuchJob, NoSuchOperation."""
+    with ahead(
+        job_asked(job_id),
+        _PROPOSAL_OF.asked(operation_id),
+        _ONE.asked(job_id, operation_id),
+        _OPEN_SUBMISSION.asked(operation_id),
+    ):
+        job = lock_job(job_id)
+        proposal = lock_proposal_of(operation_id)
+        operation = lock_operation(job, operation_id)
+        return Locked(job, proposal, operation, lock_open_submission(operation))
+
+
+def lock_sent(job_id: int, operation_id: int, submission_id: int) -> tuple[Job, Operation, Submission]:
+    """Job → operation → submission, in one exchange. Raises NoSuchJob, NoSuchOperation."""
+    with ahead(job_asked(job_id), _ONE.asked(job_id, operation_id), _SUBMISSION.asked(submission_id)):
+        job = lock_job(job_id)
+        return job, lock_operation(job, operation_id), lock_submission(submission_id)
 
 
 def _operations() -> QuerySet[Operation]:

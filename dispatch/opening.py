@@ -37,7 +37,6 @@ from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
 from dispatch.turning_down import turn_down
 from dispatch.wire import Request
 from workflows import journal
-from workflows.locks import lock_job
 from workflows.machines import Claim
 from workflows.models import Job
 from workflows.states import ItemState, JobState
@@ -79,13 +78,13 @@ class NotOpened:
 def open_submission(*, claim: Claim, operation_id: int, looked: Looked, now: datetime) -> Opened | NotOpened:
     """Repeat the checks and open a submission, or say why not, in one transaction.
 
-    Locks job → proposal → operation. A claim that is no longer held opens nothing. What fails is journalled by name
+    Locks job → proposal → operation → submission. A claim that is no longer held opens nothing. What fails is journalled by name
     (`send.check_failed`) and goes back the way the table of states says.
     """
     began = boot_clock()
     try:
         with acting(claim.tenant_id):
-            at = lock_all(claim.job_id, operation_id)
+            at = locks.lock_all(claim.job_id, operation_id)
             return open_locked(claim=claim, at=at, looked=looked, began=began, now=now)
     except RecordBusy:
         return busy(now)
@@ -96,24 +95,8 @@ def busy(now: datetime) -> NotOpened:
     return NotOpened("another operation on the same record is not settled", now + RECORD_BUSY)
 
 
-@dataclass(frozen=True, slots=True)
-class Locked:
-    """A job, its operation and the operation's proposal, fresh and locked."""
-
-    job: Job
-    proposal: Proposal
-    operation: Operation
-
-
-def lock_all(job_id: int, operation_id: int) -> Locked:
-    """Job → proposal → operation. Raises NoSuchOperation."""
-    job = lock_job(job_id)
-    proposal = locks.lock_proposal_of(operation_id)
-    return Locked(job, proposal, locks.lock_operation(job, operation_id))
-
-
 def open_locked(
-    *, claim: Claim, at: Locked, looked: Looked, began: float, now: datetime
+    *, claim: Claim, at: locks.Locked, looked: Looked, began: float, now: datetime
 ) -> Opened | NotOpened:
     """The same in the caller's transaction, which holds the locks and has written nothing.
 

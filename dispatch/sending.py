@@ -30,13 +30,12 @@ from dispatch.looking import UNSEEN
 from dispatch.marker import barrier, boot_clock
 from dispatch.models import Operation, Submission
 from dispatch.moving import RecordBusy
-from dispatch.opening import NotOpened, Opened, busy, lock_all, open_locked, open_submission
+from dispatch.opening import NotOpened, Opened, busy, open_locked, open_submission
 from dispatch.rechecking import is_looked_at, look_again
 from dispatch.secrets import SecretMissing
 from dispatch.states import NextStep, OperationState
 from dispatch.wire import Exchange
 from workflows import clock
-from workflows.locks import lock_job
 from workflows.machines import Claim, Done, Wait
 from workflows.models import Job, Worker
 from workflows.states import JobState
@@ -97,9 +96,9 @@ def record_outcome(opened: Opened, seen: Exchange, actor: Actor) -> Done | Wait:
 
 def _record(opened: Opened, seen: Exchange, reading: Reading, actor: Actor, now: datetime) -> Done | Wait:
     with acting(opened.sender.tenant_id):
-        job = lock_job(opened.job_id)
-        operation = locks.lock_operation(job, opened.operation_id)
-        submission = locks.lock_submission(opened.sender.submission_id)
+        job, operation, submission = locks.lock_sent(
+            opened.job_id, opened.operation_id, opened.sender.submission_id
+        )
         if submission.closed_at is None:
             outcomes.close_submission(
                 job=job, operation=operation, submission=submission, reading=reading, seen=seen, actor=actor, now=now
@@ -136,9 +135,8 @@ def _take_up(claim: Claim, actor: Actor, now: datetime) -> _Todo:
     """
     began = boot_clock()
     with acting(claim.tenant_id):
-        at = lock_all(claim.job_id, int(claim.key))
-        job, operation = at.job, at.operation
-        submission = locks.lock_open_submission(operation)
+        at = locks.lock_all(claim.job_id, int(claim.key))
+        job, operation, submission = at.job, at.operation, at.submission
         if submission is not None and quarantining.knows_nothing_of(submission):
             quarantining.quarantine(job=job, proposal=at.proposal, operation=operation, actor=actor, now=now)
             return _due(job, operation, now)

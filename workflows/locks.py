@@ -11,7 +11,7 @@ from collections.abc import Collection
 from django.db import connection
 
 from access.refusals import NotFound
-from access.statements import Select
+from access.statements import Asked, Select
 from workflows.kinds import NOT_STEPS
 from workflows.models import (
     EventSource,
@@ -30,6 +30,11 @@ _JOB = Select(lambda job: Job.objects.select_for_update(no_key=True, of=("self",
 
 class NoSuchJob(NotFound):
     """There is no such job in this tenant."""
+
+
+def job_asked(job_id: int) -> Asked:
+    """What `lock_job` will ask, for who takes more locks after it in the same exchange."""
+    return _JOB.asked(job_id)
 
 
 def lock_job(job_id: int) -> Job:

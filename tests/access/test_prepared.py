@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from access.database_objects import APP, ENGINE
 from access.models import Membership, Tenant
 from access.outages import is_outage
+from access.prepared import ahead, execute_alone
 from access.roles import Role
 from access.statements import Select, execute, plan_once
 from access.tenancy import reading
@@ -133,7 +136,7 @@ def test_one_plan_shows_each_tenant_its_own_rows_and_each_role_what_is_its_own(p
 def test_a_plan_made_for_an_empty_table_is_made_anew_once_the_table_is_analysed(
     owner: psycopg.Connection[Any],
 ) -> None:
-    """In the same session, in which everything is planned once: a plan does not outlive what it was made for."""
+    """In the same session, in which a prepared statement is planned once: a plan does not outlive what it was made for."""
     tenant = make_tenant()
     owner.execute("CREATE TABLE changed (id int, a int) WITH (autovacuum_enabled = false)")
     owner.execute(f"GRANT ALL ON changed TO {APP}")
@@ -142,13 +145,98 @@ def test_a_plan_made_for_an_empty_table_is_made_anew_once_the_table_is_analysed(
         owner.execute("INSERT INTO changed VALUES (1, 1)")
         owner.execute("VACUUM ANALYZE changed")
         connection.ensure_connection()
-        plan_once(connection)
+        connection.connection.execute("SET plan_cache_mode = force_generic_plan")
         assert scan_of_changed(tenant) == "Seq Scan"
         owner.execute("INSERT INTO changed SELECT n, n FROM generate_series(1, 9000) n")
         owner.execute("ANALYZE changed")
         assert scan_of_changed(tenant) in ("Index Scan", "Bitmap Heap Scan")
     finally:
         owner.execute("DROP TABLE changed")
+
+
+def test_what_is_asked_ahead_is_answered_once_and_as_it_was_then() -> None:
+    tenant = make_tenant()
+    with reading(tenant.pk), ahead(HOLDERS.asked("manager"), HOLDERS.asked("auditor"), ("SELECT 2", [])):
+        member = make_member_elsewhere(tenant, Role.MANAGER)
+        assert HOLDERS.all("manager") == []
+        assert [m.person_id for m in HOLDERS.all("manager")] == [member]
+        assert execute("SELECT 2", []).fetchone() == (2,)
+    with reading(tenant.pk):
+        with ahead(HOLDERS.asked("auditor")):
+            pass
+        make_member_elsewhere(tenant, Role.AUDITOR)
+        assert len(HOLDERS.all("auditor")) == 1, "an answer does not outlive its block"
+
+
+def make_member_elsewhere(tenant: Tenant, role: Role) -> int:
+    """By another session, which has committed."""
+
+    def make() -> int:
+        try:
+            return int(make_person(tenant, role).pk)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(make).result()
+
+
+def test_an_error_among_what_is_asked_ahead_is_that_statements_own() -> None:
+    tenant = make_tenant()
+    with pytest.raises(DataError, match="division by zero"), reading(tenant.pk):  # noqa: SIM117
+        with ahead(HOLDERS.asked("manager"), ("SELECT 1 / 0", []), ("SELECT 3", [])):
+            pytest.fail("what failed is not gone on with")
+    with reading(tenant.pk):
+        assert execute("SELECT 3", []).fetchone() == (3,)
+
+
+def test_who_looks_at_queries_sees_what_was_asked_ahead() -> None:
+    tenant = make_tenant()
+    with CaptureQueriesContext(connection) as seen, reading(tenant.pk), ahead(HOLDERS.asked("manager")):
+        assert HOLDERS.all("manager") == []
+    assert sum("access_membership" in query["sql"] for query in seen) == 1
+
+
+def test_what_runs_alone_is_done_whole_or_not_at_all(owner: psycopg.Connection[Any]) -> None:
+    owner.execute("CREATE TABLE changed (id int PRIMARY KEY)")
+    owner.execute(f"GRANT ALL ON changed TO {APP}")
+    insert = "INSERT INTO changed VALUES (%s)"
+    try:
+        set_locally, found = execute_alone(
+            ("SELECT set_config('app.tenant', '7', true)", []), ("SELECT current_setting('app.tenant')", [])
+        )
+        assert found.fetchone() == set_locally.fetchone() == ("7",)
+        assert execute("SELECT current_setting('app.tenant', true)", []).fetchone() == ("",)
+        assert [done.rowcount for done in execute_alone((insert, [1]), (insert, [2]))] == [1, 1]
+        with pytest.raises(IntegrityError):
+            execute_alone((insert, [3]), (insert, [1]))
+        assert owner.execute("SELECT array_agg(id ORDER BY id) FROM changed").fetchone() == ([1, 2],)
+        with pytest.raises(RuntimeError, match="one of its own"), transaction.atomic():
+            execute_alone((insert, [4]))
+        with CaptureQueriesContext(connection), pytest.raises(IntegrityError):
+            execute_alone((insert, [5]), (insert, [1]))
+        assert owner.execute("SELECT count(*) FROM changed").fetchone() == (2,)
+    finally:
+        owner.execute("DROP TABLE changed")
+
+
+@pytest.mark.parametrize("lose", [cut, end])
+def test_a_session_that_is_lost_in_an_exchange_of_several_is_an_outage(lose: Callable[[], None]) -> None:
+    tenant = make_tenant()
+    with pytest.raises(DatabaseError) as lost, reading(tenant.pk):  # noqa: PT012
+        HOLDERS.all("manager")
+        lose()
+        with ahead(HOLDERS.asked("manager"), HOLDERS.asked("auditor")):
+            pytest.fail("there is nobody to answer")
+    assert is_outage(lost.value)
+    connection.close()
+    execute_alone(("SELECT 1", []))
+    lose()
+    with pytest.raises(DatabaseError) as lost:
+        execute_alone(("SELECT 1", []), ("SELECT 2", []))
+    assert is_outage(lost.value)
+    connection.close()
+    assert execute_alone(("SELECT 2", []))[0].fetchone() == (2,)
 
 
 def scan_of_changed(tenant: Tenant) -> str:

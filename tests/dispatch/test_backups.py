@@ -60,6 +60,11 @@ def test_a_restore_brings_back_what_was_and_leaves_dispatch_shut(tmp_path: Path)
     assert restored is not None
     assert restored.shut_at is not None
     assert "shut, restored" in command("dispatch", "status")
+    with psycopg.connect(os.environ["DATABASE_URL"]) as owner:
+        (rows,) = owner.execute(
+            "SELECT reltuples FROM pg_class WHERE relname = 'dispatch_operation'"
+        ).fetchone() or (0,)
+    assert rows == 1, "the server knows how large the tables are that came back"
     again = d.ready("V-3", at=timezone.now())
     assert (
         d.job_state(again) == "AWAITING_APPROVAL"

@@ -22,9 +22,10 @@ from approvals.actions.block import block_recipient
 from approvals.standing import first_failure
 from dispatch import marker, permits
 from dispatch.actions.receivers import pause_receiver
+from dispatch.locks import lock_all
 from dispatch.looking import UNSEEN, Looked, SourceSeen
 from dispatch.models import Operation, Receiver
-from dispatch.opening import NotOpened, Opened, lock_all, open_submission
+from dispatch.opening import NotOpened, Opened, open_submission
 from dispatch.wire import NotBegun
 from tests.approvals.biting import PASSES, Switch, passing, switched_off
 from tests.approvals.world import World, draft, operation

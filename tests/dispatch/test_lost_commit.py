@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -34,10 +34,14 @@ W1 = Actor(ActorKind.WORKER, "worker-1")
 
 
 class DroppingProxy:
-    """Relays to the server. `drop` = "answer" lets the next COMMIT through and keeps its answer; "commit" keeps both."""
+    """Relays to the server. `drop` = "answer" lets the next COMMIT through and keeps its answer; "commit" keeps both.
+
+    `commits`: how the COMMIT is known. That of the mark is no word: the end of an exchange that is a transaction.
+    """
 
     def __init__(self, host: str, port: str) -> None:
         self.drop = ""
+        self.commits: Callable[[bytes], bool] = lambda sent: b"COMMIT" in sent
         self._to = (host, port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -61,7 +65,7 @@ class DroppingProxy:
         threading.Thread(target=self._back, args=(server, client, answers_go_on), daemon=True).start()
         try:
             while data := client.recv(65536):
-                if self.drop and b"COMMIT" in data:
+                if self.drop and self.commits(data):
                     what, self.drop = self.drop, ""
                     answers_go_on.clear()
                     if what == "answer":
@@ -104,6 +108,15 @@ class DroppingProxy:
         return socket.create_connection((host or "127.0.0.1", int(port or 5432)))
 
 
+def sets_and_does(sent: bytes) -> bool:
+    """Whether this runs two prepared statements and ends with Sync: the settings of a transaction, and all that it does."""
+    kinds = b""
+    while len(sent) >= 5:
+        kinds += sent[:1]
+        sent = sent[1 + int.from_bytes(sent[1:5], "big") :]
+    return kinds.count(b"E") == 2 and kinds.endswith(b"S")
+
+
 @pytest.fixture
 def proxy(transactional_db: None) -> Iterator[DroppingProxy]:
     before = dict(connection.settings_dict)
@@ -130,7 +143,7 @@ def test_a_mark_whose_answer_was_lost_is_read_again_before_anything_is_sent(prox
         d = Dispatching.make(erp.url, a_contract())
         job = d.ready()
         send = opened(d, job)
-        proxy.drop = "answer"
+        proxy.drop, proxy.commits = "answer", sets_and_does
         seen = exchange(send.request, send.contract.timeouts, barrier=barrier(send.sender))
         assert (seen.marked, seen.status, proxy.drop) == (True, 200, "")
         assert len(erp.received) == 1
@@ -142,7 +155,7 @@ def test_a_mark_that_was_not_committed_sends_nothing(proxy: DroppingProxy) -> No
         d = Dispatching.make(erp.url, a_contract())
         job = d.ready()
         send = opened(d, job)
-        proxy.drop = "commit"
+        proxy.drop, proxy.commits = "commit", sets_and_does
         seen = exchange(send.request, send.contract.timeouts, barrier=barrier(send.sender))
         assert (seen.marked, seen.exception, proxy.drop) == (False, "NotBegun", "")
         assert set(erp.received) <= {b""}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from itertools import count
 
 import pytest
 from django.db import connection
 
+from access import prepared
 from statements.writing import BY_INDEX, KEPT
 from tests.statements.shelf import Shelf
 
@@ -16,11 +16,10 @@ pytestmark = pytest.mark.django_db
 
 def test_known_lines_are_looked_up_by_their_marks_in_a_table_that_was_empty(shelf: Shelf) -> None:
     """Beside it stands an index of the account's lines by amount: over that one, every mark is compared with every line."""
-    places = count(1)
-    generic = re.sub("%s", lambda _: f"${next(places)}", KEPT)
+    text, _ = prepared._numbered(KEPT)
     with connection.cursor() as cursor:
         cursor.execute(BY_INDEX)
-        cursor.execute(f"EXPLAIN (GENERIC_PLAN) {generic}")
+        cursor.execute(f"EXPLAIN (GENERIC_PLAN) {text.decode()}")
         plan = "\n".join(row[0] for row in cursor.fetchall())
     assert re.search(
         r"Index Scan using one_line_a_fingerprint.*\n.*Index Cond: .*fingerprint = m\.mark", plan
