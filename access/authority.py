@@ -45,7 +45,8 @@ _NAME = Values(lambda person: Person.objects.filter(pk=person).values_list("user
 
 def who_may(*roles: Role) -> str:
     """The sentence that says who may do what was just refused."""
-    allowed = " or ".join(f"{'an' if r[0] in 'aeiou' else 'a'} {r}" for r in roles)
+    *most, last = (f"{'an' if r[0] in 'aeiou' else 'a'} {r}" for r in roles)
+    allowed = f"{', '.join(most)} or {last}" if most else last
     return f"Only {allowed} of this organisation may do this."
 
 

@@ -68,10 +68,10 @@ class MessageView:
 def endpoints() -> list[EndpointView]:
     """Every endpoint by name. Two queries."""
     newest = Message.objects.filter(endpoint=OuterRef("pk")).order_by("-pk")
-    delivered = newest.filter(delivered_at__isnull=False)
+    delivered, failed = newest.filter(delivered_at__isnull=False), newest.exclude(last_error="")
     rows = Endpoint.objects.order_by("name").annotate(
         last_delivered=Subquery(delivered.values("delivered_at")[:1]),
-        newest_error=Subquery(newest.values("last_error")[:1]),
+        newest_error=Subquery(failed.values("last_error")[:1]),
     )
     open_ones = Message.objects.filter(next_attempt_at__isnull=False, kind=MessageKind.WEBHOOK)
     waiting = dict(open_ones.values_list("endpoint").annotate(n=Count("pk")).order_by())
@@ -142,4 +142,4 @@ def _state(message: Message, now: datetime) -> tuple[str, str]:
         return "EXHAUSTED", "Given up"
     if message.claimed_by and message.next_attempt_at and message.next_attempt_at > now:
         return "RUNNING", "Being sent"
-    return ("BACKING_OFF", "Tried again") if message.attempts else ("READY", "Waiting")
+    return ("BACKING_OFF", "Retry waiting") if message.attempts else ("READY", "Waiting")

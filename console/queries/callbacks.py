@@ -9,8 +9,26 @@ from dispatch.callback_terms import Callbacks
 from dispatch.callbacks.signing import secrets_of
 from dispatch.models import Callback
 from dispatch.queries import ReceiverView
+from web.vocabulary import Sign, sign_of
 
 PAGE = 25
+SIGNS = {
+    "applied": Sign("Applied", "done"),
+    "failed": Sign("Failed", "no"),
+    "pending": Sign("Under way", "running"),
+    "differs": Sign("Differs", "mixed"),
+    "unclear": Sign("Unclear", "found"),
+}
+"""What a callback says, as people read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """One callback: what it says, and, where it named nothing here, what that means for whoever reads it."""
+
+    callback: Callback
+    sign: Sign
+    of_nothing: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +37,7 @@ class CallbacksPage:
 
     terms: Callbacks | None
     faults: Sequence[str]
-    rows: Sequence[Callback]
+    rows: Sequence[Came]
     older: int
     of_nothing: int
 
@@ -33,7 +51,18 @@ def callbacks_of(view: ReceiverView, *, before: int = 0) -> CallbacksPage:
     return CallbacksPage(
         terms=terms,
         faults=secrets_of(terms)[1] if terms is not None else (),
-        rows=rows[:PAGE],
+        rows=[_came(row) for row in rows[:PAGE]],
         older=rows[PAGE - 1].pk if len(rows) > PAGE else 0,
         of_nothing=mine.filter(operation__isnull=True).count(),
     )
+
+
+def _came(row: Callback) -> Came:
+    of_nothing = ""
+    if row.operation_id is None and row.operation_key:
+        of_nothing = "Kept, and settles nothing: no operation of this receiver had that key when it came."
+    elif row.operation_id is None and row.receipt_id:
+        of_nothing = "Kept. It counts once an operation of this receiver turns out to have that number."
+    elif row.operation_id is None:
+        of_nothing = "Kept, and settles nothing: it names neither a key nor a number."
+    return Came(row, SIGNS.get(row.finding) or sign_of(row.finding), of_nothing)

@@ -10,6 +10,7 @@ from django.test import Client, RequestFactory
 from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
+from access import authority
 from access.belonging import Belonging, tenants_of
 from access.doors import TenantRequest, tenant_page
 from access.models import Membership, Person, Tenant
@@ -86,6 +87,13 @@ def test_a_refusal_becomes_content() -> None:
     response = late(ask(make_person(tenant, Role.MANAGER), "POST"), tenant.slug)
     assert response.status_code == 409
     assert b"p.quint signed at 14:31." in response.content  # type: ignore[attr-defined]
+
+
+def test_a_refusal_names_several_roles_as_a_sentence_does() -> None:
+    said = authority.who_may(Role.ADMIN, Role.OPERATOR, Role.AUDITOR)
+    assert said == "Only an admin, an operator or an auditor of this organisation may do this."
+    said = authority.who_may(Role.MANAGER, Role.ADMIN)
+    assert said == "Only a manager or an admin of this organisation may do this."
 
 
 def test_what_was_typed_comes_back_with_a_refusal_and_nothing_else_of_the_form() -> None:

@@ -33,6 +33,9 @@ def test_the_page_shows_what_came_and_what_named_nothing(
     assert "1 named nothing here" in page
     assert d.operation(job).label in page
     assert "&lt;b&gt;queued" in page
+    assert ">Unclear</span>" in page
+    assert "no operation of this receiver had that key when it came" in page
+    assert "is answered with 401 and leaves nothing here" in page
     assert page.index("nobodys") < page.index(d.operation(job).label)
     assert address in client.get(f"/t/{d.world.tenant.slug}/receivers/").content.decode()
 

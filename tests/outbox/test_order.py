@@ -102,6 +102,8 @@ def test_the_page_of_a_message_whose_turn_has_not_come_says_what_it_waits_for(
     assert "Its turn has not come." in behind
     assert f'href="{where}{first.pk}/"' in behind
     assert "Try now" not in behind
+    assert "when it is its turn" in behind
     before = client.get(f"{where}{first.pk}/").content.decode()
     assert "Its turn has not come." not in before
+    assert "when it is its turn" not in before
     assert "Try now" in before

@@ -117,6 +117,20 @@ def test_two_endpoints_have_two_names_and_a_disabling_has_a_reason(tenant: Tenan
     assert endpoint_of(tenant).disabled_at is None
 
 
+def test_an_endpoint_that_fails_says_why_while_its_newest_message_waits_for_its_turn(
+    tenant: Tenant, admin: Person, endpoint: Endpoint
+) -> None:
+    tell(tenant, keys=["first", "second"], job=7)
+    with acting(tenant.pk):
+        Endpoint.objects.update(lagging_since=timezone.now())
+        first = Message.objects.order_by("pk")[0]
+        Message.objects.filter(pk=first.pk).update(attempts=1, last_error="It answered 503.")
+    html = signed_in(admin).get(reverse("notifications", args=[tenant.slug])).content.decode()
+    note = html[html.index("It has failed, or been slow") :]
+    assert "It answered 503." in note[: note.index("</p>")]
+    assert ">Retry waiting</span>" in html
+
+
 def test_what_was_given_up_is_seen_and_sent_again_by_an_operator(tenant: Tenant, endpoint: Endpoint) -> None:
     operator = signed_in(make_person(tenant, Role.OPERATOR))
     tell(tenant, keys=["a", "b"])
