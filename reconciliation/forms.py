@@ -12,11 +12,12 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils import timezone
+from django.utils.functional import lazy
 
 from reconciliation.actions.carrying_out import BY_LOOKUP, BY_STATEMENT, SEND_AGAIN, STOP
 from reconciliation.actions.comparing import Receipt
 from reconciliation.actions.working import LONGEST
-from reconciliation.papers import LOOKS, Paper, PaperRefused, read_paper, too_large
+from reconciliation.papers import LARGEST_TEXT, LOOKS, Paper, PaperRefused, read_paper, too_large
 from reconciliation.queries import CasePage
 from statements.matching import candidates
 from statements.matching.comparing import money
@@ -46,6 +47,11 @@ class CaseForm(forms.Form):
     def asked(self) -> bool:
         """Whether there is anything to fill in."""
         return bool(self.visible_fields())
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether a document was chosen that is not kept: no page can put it back into its field."""
+        return bool(self.files)
 
     @property
     def typed(self) -> list[tuple[str, str]]:
@@ -104,13 +110,26 @@ class PaperField(forms.FileField):
     widget = forms.FileInput(attrs={"accept": _ENDINGS})
 
     def __init__(self, label: str, help_text: str = "") -> None:
-        told = "A PDF, a picture (PNG, JPEG), a Word document or plain text. It is kept for good and never changed."
-        super().__init__(label=label, required=False, help_text=f"{help_text} {told}".strip())
+        super().__init__(label=label, required=False, help_text=_told_lazily(help_text))
         self.error_messages["empty"] = "The file is empty."
 
     def clean(self, data: Any, initial: Any = None) -> Any:
         given = super().clean(data, initial)
         return _paper(given) if given else None
+
+
+def _told(before: str) -> str:
+    """What may be uploaded, by the limit that holds when the form is shown."""
+    most = f"{_in_mb(settings.COUNTERFOIL_LARGEST_FILE)} MB, a text {_in_mb(LARGEST_TEXT)} MB"
+    told = f"A PDF, a picture (PNG, JPEG), a Word document or plain text; at most {most}."
+    return f"{before} {told} It is kept for good and never changed.".strip()
+
+
+def _in_mb(size: int) -> str:
+    return f"{size / 1_000_000:.3g}"
+
+
+_told_lazily = lazy(_told, str)
 
 
 def _paper(uploaded: UploadedFile[Any]) -> Paper:

@@ -11,7 +11,7 @@ from dispatch.states import OperationState
 from reconciliation import words
 from reconciliation.models import Case, CaseKind
 from reconciliation.situation import Doubt, Situation
-from web.amounts import NBSP, sign_and_figures
+from web.amounts import sign_and_figures
 from workflows.models import Attempt
 
 S = OperationState
@@ -162,10 +162,17 @@ def _as_sentence(o: Observation) -> str:
 
 def _tried(situation: Situation) -> list[Known]:
     attempts = Attempt.objects.filter(item=situation.item).order_by("claim_no")
-    return [
-        Known(f"Attempt {a.number}", a.ended_at, f"{a.outcome.capitalize()}: {a.error_class or 'no error'}.")
-        for a in attempts
-    ] or [opened(situation.case)]
+    return [Known(f"Attempt {a.number}", a.ended_at, _how_it_ended(a)) for a in attempts] or [
+        opened(situation.case)
+    ]
+
+
+def _how_it_ended(attempt: Attempt) -> str:
+    """What it said before the name of its error, which says little to whoever did not write the step."""
+    ended = attempt.outcome.replace("_", " ").capitalize()
+    said = " ".join(attempt.error_message.split())[:300].rstrip(".")
+    name = attempt.error_class.rpartition(".")[2]
+    return f"{ended}: {said or name or 'no error'}{f' ({name})' if said and name else ''}."
 
 
 def _if_sent_again(situation: Situation, doubt: Doubt, what: str) -> str:
@@ -180,4 +187,4 @@ def _money(doubt: Doubt) -> str:
     if doubt.amount is None:
         return ""
     sign, figures = sign_and_figures(doubt.amount, doubt.currency)
-    return f" ({sign}{NBSP}{figures})"
+    return f" ({sign} {figures})"  # a plain space: pages show one that does not break as a hidden character

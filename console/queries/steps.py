@@ -30,7 +30,7 @@ from workflows.models import (
     StageKind,
     WorkItem,
 )
-from workflows.states import ENDED, ItemState
+from workflows.states import ENDED, STUCK_ITEM_STATES, ItemState
 
 LISTED = 100
 SUMMED_AT_ONCE = 1000
@@ -212,9 +212,10 @@ def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
     if total and of(ItemState.COMPENSATED) == total:
         return Sign("COMPENSATED")
     said = f"{done} of {total}" if stage.kind == StageKind.EACH else ""
+    stuck = of(ItemState.EXHAUSTED) + of(ItemState.REFUSED)
     for state, few in (
-        (ItemState.EXHAUSTED, "stopped"),
-        (ItemState.REFUSED, "stopped"),
+        (ItemState.EXHAUSTED, ""),
+        (ItemState.REFUSED, ""),
         (ItemState.BACKING_OFF, "to retry"),
         (ItemState.CANCELLED, "cancelled"),
         (ItemState.COMPENSATED, "undone"),
@@ -223,12 +224,10 @@ def _stage_sign(job: Job, stage: Stage, counts: dict[int, int]) -> Sign:
         (ItemState.WAITING, "waiting"),
     ):
         if of(state):
+            if state in STUCK_ITEM_STATES and said:
+                return Sign(state.value, f"{said}, {stuck} stopped", "exhausted")
             if state is ItemState.REFUSED:
-                return Sign(
-                    state.value,
-                    f"{said}, {of(state)} stopped".lstrip(", ") if said else "Stopped",
-                    "exhausted",
-                )
+                return Sign(state.value, "Stopped", "exhausted")
             held = state is ItemState.READY and job.held_at is not None
             return Sign("HELD" if held else state.value, f"{said}, {of(state)} {few}" if said else "")
     return Sign("WAITING", said)

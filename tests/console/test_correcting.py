@@ -86,7 +86,7 @@ def test_every_wrong_field_is_named_and_what_was_typed_stays(
     [
         ({"v-text": "bad", "v-weight": "0.5"}, "Nothing was changed, so it would stop again"),
         ({"v-text": "good", "reason": ""}, "Say what was wrong with it"),
-        ({"v-text": "good", "attempts": "21"}, "less than or equal to 20"),
+        ({"v-text": "good", "attempts": "21"}, "Say how often it is tried again, 1 to 20."),
         ({"as": "json", "v-whole": '{"text": "a", "text": "b"}'}, "text is given twice"),
         ({"as": "json", "v-whole": '{"text": ""}'}, "text: is empty; fill it in"),
         ({"as": "json", "v-whole": "{"}, "is not JSON"),

@@ -158,6 +158,13 @@ def test_a_job_costs_the_same_at_three_and_at_six_items(tenant: Tenant, submitte
     assert counted == [45, 45]
 
 
+def test_a_step_counts_all_of_its_items_that_have_stopped(tenant: Tenant, submitter: Person) -> None:
+    job_id = make_job(tenant, submitter)
+    make_fan(tenant, job_id, [ItemState.SUCCEEDED, ItemState.EXHAUSTED, ItemState.REFUSED, ItemState.REFUSED])
+    html = as_person(submitter).get(link("job", tenant.slug, job_id)).content.decode()
+    assert "1 of 4, 3 stopped" in html
+
+
 def test_item_page_shows_where_an_attempt_failed_and_what_the_model_had_said(
     tenant: Tenant, submitter: Person
 ) -> None:

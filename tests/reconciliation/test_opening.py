@@ -16,6 +16,7 @@ from dispatch.models import Operation, Submission
 from reconciliation.casework import Question, open_case
 from reconciliation.kinds import KINDS, VerbName
 from reconciliation.models import Case, CaseKind
+from tests.console.support import record_attempt
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import RECEIPT, a_contract, a_keyed_contract, as_engine, as_json
 from tests.reconciliation.world import PATIENT, Desk, a_letter, now
@@ -75,6 +76,22 @@ def test_a_stopped_step_opens_a_case(
     assert (case.blocking, case.due_at - case.opened_at) == (True, KINDS[kind].due_after)
     assert desk.events(job)[-2:] == [event, "case.opened"]
     assert desk.page(case).known != []
+
+
+def test_the_case_of_a_stopped_step_says_what_its_attempts_said(desk: Desk) -> None:
+    job, item = stuck(desk, ItemState.REFUSED)
+    for outcome, said, name in (
+        ("retryable", "the rate is not there yet.", "engine.Timeout"),
+        ("worker_died", "", ""),
+        ("permanent", "", "authoring.errors.Permanent"),
+    ):
+        record_attempt(desk.world.tenant, item.pk, outcome=outcome, error_message=said, error_class=name)
+    case = desk.happens(job, "item.refused", item=item.pk, error="Permanent")
+    assert [k.sentence for k in desk.page(case).known] == [
+        "Retryable: the rate is not there yet (Timeout).",
+        "Worker died: no error.",
+        "Permanent: Permanent.",
+    ]
 
 
 def test_a_repeat_adds_evidence_to_the_open_case(desk: Desk) -> None:

@@ -118,6 +118,20 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(desk: Desk, settings
     assert desk.snapshot(job) == before
 
 
+def test_a_form_says_how_large_a_document_may_be_and_that_it_has_to_be_chosen_again(
+    desk: Desk, settings: Any
+) -> None:
+    settings.COUNTERFOIL_LARGEST_FILE = 2_500_000
+    _, case = desk.unknown()
+    again = "The document was not kept. Choose it again."
+    asked = html_of(as_person(desk.anna).get(address(desk, "case-evidence", case.pk)))
+    assert ("at most 2.5 MB, a text 1 MB" in asked, again in asked) == (True, False)
+    for file, said in ((Upload("a.pdf", PDF), True), (None, False)):
+        given = seen(summary=" ", **({"file": file} if file else {}))
+        response = post(desk, desk.anna, "case-evidence", case, **given)
+        assert (response.status_code, again in html_of(response)) == (422, said)
+
+
 def test_a_package_is_kept_as_it_is_and_never_unpacked() -> None:
     packed = bomb()
     paper = read_paper("big.docx", packed)

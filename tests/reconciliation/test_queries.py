@@ -244,7 +244,7 @@ def test_the_screen_says_what_is_known_what_is_not_and_what_may_be_done() -> Non
         "Whether the money has left the account",
     ]
     assert page.residual_risk.startswith("If this is sent again after ")
-    assert page.residual_risk.endswith("ERP does “Update V-1” (€\N{NO-BREAK SPACE}4,800.00) twice.")
+    assert page.residual_risk.endswith("ERP does “Update V-1” (€ 4,800.00) twice.")
     assert (page.amount, page.currency) == (Decimal("4800.00"), "EUR")
     assert [(v.name, v.danger, v.needs_second) for v in page.verbs] == [
         (VerbName.LOOK_UP, False, False),
