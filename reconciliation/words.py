@@ -12,7 +12,9 @@ from dispatch.states import OperationState
 from outbox.models import MessageKind
 from reconciliation.models import CaseKind
 from statements.queries import Covered
+from web.vocabulary import sign_of
 from workflows.models import Job, StageKind, WorkItem
+from workflows.states import ItemState
 
 _LONGEST = 300
 _MOST_SPANS = 3
@@ -191,3 +193,8 @@ def covered(title: str, spans: Sequence[Covered] | None) -> str:
     ]
     more = "" if len(spans) == len(shown) else f", and {len(spans) - len(shown)} earlier times"
     return f"Statements of {title} that are applied cover {'; '.join(told)}{more}. That no line is there proves nothing."
+
+
+def standing_words(state: str) -> str:
+    """A state of a job or of an item as pages show it: an item that was refused has “Stopped”."""
+    return "Stopped" if state == ItemState.REFUSED else sign_of(state).words

@@ -235,7 +235,8 @@ def _at_approval(ids: Sequence[int], now: datetime) -> dict[int, str]:
         .order_by("pk")
     )
     return {
-        p.job_id: f"{p.signed or 0} of {p.quorum}, {left_words(p.expires_at, now)[0]}" for p in open_proposals
+        p.job_id: f"{p.signed or 0} of {p.quorum}, {_plain(left_words(p.expires_at, now)[0])}"
+        for p in open_proposals
     }
 
 
@@ -263,4 +264,8 @@ def _at_receivers(ids: Sequence[int], now: datetime) -> dict[int, str]:
 
 def _stamp(moment: datetime, now: datetime, *, seconds: bool = True) -> str:
     """The words of a time with plain spaces: these sentences are shown with every unusual character made visible."""
-    return stamp_words(moment, now, seconds=seconds).replace("\u00a0", " ")
+    return _plain(stamp_words(moment, now, seconds=seconds))
+
+
+def _plain(words: str) -> str:
+    return words.replace("\u00a0", " ").replace("\u202f", " ")

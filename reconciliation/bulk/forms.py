@@ -11,7 +11,7 @@ from django import forms
 from access.roles import Role
 from reconciliation.bulk.selecting import Filters
 from reconciliation.bulk.verbs import TERMS, Terms
-from reconciliation.words import kind_choices
+from reconciliation.words import kind_choices, standing_words
 from workflows.forms import attempts_field
 
 
@@ -68,7 +68,7 @@ class ChooseForm(forms.Form):
             ("workflow", [("", "Any"), *((w, w) for w in workflows)]),
             (
                 "state",
-                [("", "Any that it can be done to"), *((s, s.replace("_", " ").lower()) for s in states)],
+                [("", "Any that it can be done to"), *((s, standing_words(s)) for s in states)],
             ),
             ("kind", [("", "Any, or none"), *kind_choices()]),
             ("receiver", [("", "Any"), *receivers]),

@@ -26,6 +26,7 @@ from reconciliation.bulk import taking_turns
 from reconciliation.bulk.verbs import Terms, terms_of
 from reconciliation.locks import lock_bulk
 from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
+from reconciliation.words import standing_words
 from workflows.errands import Errand
 from workflows.locks import lock_job
 from workflows.models import Job, WorkItem
@@ -147,7 +148,7 @@ def _check_seen(terms: Terms, entry: BulkEntry, job: Job) -> None:
         state = job.state
     if state != entry.seen_state:
         raise ChangedMeanwhile(
-            f"It was {_words(entry.seen_state)} when it was chosen and is {_words(state)} now."
+            f"It was “{standing_words(entry.seen_state)}” when it was chosen and is “{standing_words(state)}” now."
         )
     if terms.by_version and job.version != entry.seen_number:
         raise ChangedMeanwhile("Something has happened to it since it was chosen: its journal says what.")
@@ -183,10 +184,6 @@ def results_of(bulk: Bulk) -> dict[str, int]:
 
 def _terms(bulk_id: int) -> Terms:
     return terms_of(Bulk.objects.values_list("verb", flat=True).get(pk=bulk_id))
-
-
-def _words(state: str) -> str:
-    return state.replace("_", " ").lower()
 
 
 ERRAND = Errand("bulk", FIND, turn)

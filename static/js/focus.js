@@ -4,3 +4,5 @@ document.addEventListener("htmx:afterSettle", (event) => {
   const next = swapped.matches("[data-focus]") ? swapped : swapped.querySelector("[data-focus]");
   if (next) next.focus({ preventScroll: false });
 });
+// On a narrow screen the rooms scroll sideways: the one that is open is in sight.
+document.querySelector(".bar nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "nearest" });

@@ -94,6 +94,14 @@ def test_pages_without_a_person_are_accessible_too(desks: Desks, served: Served)
     assert list(faults_of(page, page.url)) == []
 
 
+def test_telephone_shows_which_room_is_open(desks: Desks) -> None:
+    page = desks.of(OPERATOR, viewport=PHONE)
+    page.goto("receivers/")
+    expect(
+        page.get_by_role("navigation", name="Main").get_by_role("link", name="Receivers")
+    ).to_be_in_viewport(ratio=0.9)
+
+
 def pages_from(page: Page, home: str, areas: tuple[str, ...]) -> Iterator[str]:
     """Home, the areas, and each address in them that links lead to, opened."""
     waiting = [home, *(home + area for area in areas)]

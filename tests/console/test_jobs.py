@@ -44,6 +44,18 @@ def test_pages_follow_each_other_without_a_gap_and_lead_back(
     assert shown(client, go(client, back, "prev")) == ids[:2]
 
 
+@pytest.mark.parametrize("reads_as", ["", "en-US"])
+def test_the_times_of_where_jobs_stand_carry_no_mark_of_a_hidden_character(
+    tenant: Tenant, submitter: Person, reads_as: str
+) -> None:
+    move(tenant, make_job(tenant, submitter), "FAILED")
+    client = as_person(submitter)
+    client.cookies["reads_as"] = reads_as
+    html = client.get(link("jobs", tenant.slug)).content.decode()
+    assert re.search(r"ended \d+:\d\d" + (" [AP]M" if reads_as else ""), html)
+    assert "U+" not in html
+
+
 def test_filters_and_the_search_find_what_they_name(tenant: Tenant, submitter: Person) -> None:
     chairs = make_job(tenant, submitter, title="Twelve chairs", reference="PO-Z7")
     lamps = make_job(tenant, submitter, title="Nine lamps")

@@ -264,7 +264,7 @@ def test_what_changed_meanwhile_is_left_alone_and_listed(floor: Floor) -> None:
     floor.confirm(bulk_id)
     floor.work(bulk_id)
     assert [(e.state, e.why) for e in floor.entries(bulk_id)] == [
-        ("changed", "It was refused when it was chosen and is ready now."),
+        ("changed", "It was “Stopped” when it was chosen and is “Ready” now."),
         ("changed", "It has been tried again since it was chosen."),
         ("done", ""),
     ]
