@@ -20,7 +20,7 @@ from dispatch.actions.receivers import keep_contract
 from dispatch.callback_terms import Callbacks
 from dispatch.callbacks.receiving import NotTheirs, receive_callback
 from dispatch.callbacks.taking import MOST_A_MINUTE, MOST_OF_NOTHING, MessageIdReused
-from dispatch.contracts import Contract
+from dispatch.contracts import Contract, Timeouts
 from dispatch.locks import lock_job_and_operation
 from dispatch.models import Callback, Receiver
 from dispatch.settling import order_resubmission
@@ -209,7 +209,8 @@ def test_a_callback_before_our_own_answer_is_kept_and_joined_with_it(
 
     seen: list[tuple[str, str]] = []
     with FaultServer(calls_back_first) as server:
-        d = Dispatching.make(server.url, later())
+        # The callback is taken while we wait. On a busy machine that may be long, and only silence is to run out.
+        d = Dispatching.make(server.url, later(timeouts=Timeouts(read=2 if answer is silence else 30)))
         job = d.ready()
         d.step(d.operation(job))
         assert seen == [("SUBMITTED", "SUBMITTED")]
