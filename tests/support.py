@@ -12,6 +12,7 @@ from io import StringIO
 from threading import Barrier
 from typing import Any, TypeVar
 
+import psycopg
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.core.management import call_command
 from django.db import connections
@@ -89,6 +90,16 @@ def eventually(look: Callable[[], T], *, seconds: float = 20.0, what: str = "") 
         if time.monotonic() > deadline:
             raise AssertionError(f"not seen within {PATIENCE * seconds:g} s: {what or look}")
         time.sleep(0.02)
+
+
+def awaiting_locks(session: psycopg.Connection[Any]) -> int:
+    """How many sessions of this session's database wait for a lock. Those of other test processes are not counted."""
+    row = session.execute(
+        "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks"
+        " WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:

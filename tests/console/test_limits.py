@@ -19,7 +19,7 @@ from django.test import Client
 from access.models import Person, Tenant, TenantEntry
 from access.roles import Role
 from access.tenancy import reading
-from tests.support import eventually, install, make_person, make_tenant
+from tests.support import awaiting_locks, eventually, install, make_person, make_tenant
 from workflows.models import Limit, SharedLimit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -128,8 +128,7 @@ def test_two_who_set_a_new_limit_at_once_both_set_it(tenant: Tenant, admin: Pers
             people.submit(_post, admin, url, {"name": "model-a", "concurrency": count})
             for count in ("3", "4")
         ]
-        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-        eventually(lambda: head.execute(waiting).fetchone() == (2,), what="both waiting")
+        eventually(lambda: awaiting_locks(head) == 2, what="both waiting")
         head.commit()
         assert [p.result(20) for p in pressed] == [302, 302]
     with reading(tenant.pk):

@@ -36,7 +36,7 @@ from reconciliation.bulk.selecting import BadFilter, TooMany
 from reconciliation.models import Bulk, BulkEntry, BulkState
 from tests.dispatch.world import as_engine
 from tests.reconciliation.floor import Floor
-from tests.support import at_once, eventually, install, make_person
+from tests.support import at_once, awaiting_locks, eventually, install, make_person
 from workflows import journal
 from workflows.actions.retry import grant_attempts
 from workflows.locks import lock_job
@@ -340,12 +340,9 @@ def test_a_plan_that_is_confirmed_while_its_planner_chooses_anew_stays(floor: Fl
     with ThreadPoolExecutor(2) as people, psycopg.connect(os.environ["DATABASE_URL"]) as head:
         head.execute("SELECT 1 FROM access_tenanthead WHERE tenant_id = %s FOR UPDATE", [floor.tenant.pk])
         confirmed = people.submit(alone, lambda: floor.confirm(first))
-        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-        eventually(lambda: head.execute(waiting).fetchone() == (1,), what="the confirmation, at its journal")
+        eventually(lambda: awaiting_locks(head) == 1, what="the confirmation, at its journal")
         planned = people.submit(alone, lambda: floor.plan("skip"))
-        eventually(
-            lambda: head.execute(waiting).fetchone() == (2,), what="the plan, at what is being confirmed"
-        )
+        eventually(lambda: awaiting_locks(head) == 2, what="the plan, at what is being confirmed")
         head.commit()
         confirmed.result(20)
         second = planned.result(20)

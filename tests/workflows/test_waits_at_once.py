@@ -17,7 +17,7 @@ from django.db import connection
 from access.models import Person, Tenant
 from access.roles import Role
 from access.tenancy import reading
-from tests.support import eventually, make_person
+from tests.support import awaiting_locks, eventually, make_person
 from tests.workflows.test_waits import (
     answer,
     events,
@@ -101,12 +101,7 @@ def test_an_event_that_came_in_time_counts_although_it_commits_after_the_end(
     with psycopg.connect(os.environ["DATABASE_URL"]) as blocker, ThreadPoolExecutor(1) as pool:
         blocker.execute("LOCK TABLE workflows_checkpoint IN SHARE MODE")
         came = pool.submit(lambda: together(lambda: send(tenant))[0])
-
-        def is_blocked() -> bool:
-            row = blocker.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
-            return row is not None and row[0] > 0
-
-        eventually(is_blocked, what="the event's action behind our lock")
+        eventually(lambda: awaiting_locks(blocker) == 1, what="the event's action behind our lock")
         eventually(
             lambda: blocker.execute("SELECT clock_timestamp() > %s", [wait.due_at]).fetchone() == (True,),
             what="the end of the wait",
