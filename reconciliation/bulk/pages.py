@@ -14,7 +14,7 @@ from reconciliation.bulk.verbs import Terms, terms_of
 from reconciliation.bulk.working import results_of
 from reconciliation.locks import NoSuchBulk
 from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
-from reconciliation.words import state_words
+from reconciliation.words import standing_words, state_words
 from workflows import registry
 from workflows.models import Job
 
@@ -143,6 +143,8 @@ def _in_words(name: str, value: str) -> tuple[str, str]:
         value = f"INC-{int(value):04d}"
     if name == "job" and value.isdecimal():
         value = f"JOB-{value}"
+    if name == "state":
+        value = standing_words(value)
     return name.capitalize(), value
 
 

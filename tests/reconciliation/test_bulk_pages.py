@@ -48,6 +48,16 @@ def the_bulk(floor: Floor) -> Bulk:
         return Bulk.objects.get()
 
 
+def test_states_are_chosen_and_told_in_words(floor: Floor) -> None:
+    floor.stopped("TimeoutError")
+    client = as_person(floor.operator)
+    asked = html_of(client.get(url(floor, "bulks") + "?verb=grant"))
+    assert '<option value="REFUSED">Stopped</option>' in asked
+    assert '<option value="READY_TO_COMMIT">Approved, not sent</option>' in asked
+    bulk_id = floor.plan("grant", state="REFUSED")
+    assert "<dt>State</dt><dd>Stopped</dd>" in html_of(client.get(url(floor, "bulk", bulk_id)))
+
+
 def test_an_operator_chooses_looks_and_confirms_once(floor: Floor) -> None:
     job_id, items = floor.stopped("TimeoutError", "ValueError")
     client = as_person(floor.operator)
