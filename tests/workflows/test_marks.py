@@ -55,6 +55,13 @@ class Claims:
         plan = row[0][0]["Plan"]
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
+    def plan(self, statement: str) -> list[str]:
+        with self.connection.transaction(force_rollback=True):
+            return [
+                row[0]
+                for row in self.connection.execute(f"EXPLAIN {statement}", self._parameters(8)).fetchall()
+            ]
+
     def _parameters(self, free: int) -> dict[str, Any]:
         plain = {"cursor": 0, "lanes": 32, "free": free, "worker": self.worker, "apart": []}
         return {**plain, **self.marks.parameters()}
@@ -102,6 +109,23 @@ def test_claim_from_the_marks_does_not_step_over_what_was_claimed(
     assert sorted(c.item_id for c in taken) == waiting[:2600]
     assert claims.pages(from_start=False) <= few + 30
     assert claims.pages(from_start=True) > few + 80
+
+
+def test_a_claim_looks_up_its_jobs_by_their_keys_though_there_was_one_when_they_were_counted(
+    claims: Claims, tenant: Tenant, submitter: Person
+) -> None:
+    """What was counted last says nothing of the many that came since, and a session keeps its plan."""
+    ready(tenant, submitter, 20)
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as owner:
+        owner.execute("VACUUM ANALYZE workflows_job, workflows_stage, workflows_lane")
+    for statement in (sql.CLAIM, sql.CLAIM_ON):
+        plan = claims.plan(statement)
+        for table in ("job", "stage", "lane"):
+            (n,) = [n for n, line in enumerate(plan) if f" on workflows_{table} " in line]
+            assert "Index Scan" in plan[n], plan[n]
+            assert f"(id = taken.{table}_id)" in plan[n + 1], plan[n : n + 2]
+            by_key = f"workflows_{table}_pkey" in plan[n] or "(tenant_id = taken.tenant_id)" in plan[n + 1]
+            assert by_key, plan[n : n + 2]
 
 
 def test_lane_without_a_mark_is_found_beside_lanes_that_have_one(

@@ -39,13 +39,17 @@ _TAKEN = f"""taken AS (
 SELECT taken.*, s.name, s.kind, s.ordinal, s.patience IS NOT NULL, l.name, coalesce(l.revision_id, 0), j.workflow, j.revision, j.configuration_digest, j.reference, i.value, j.reruns,
   extract(epoch FROM clock_timestamp() - statement_timestamp())::float8
 FROM (VALUES (1)) AS always LEFT JOIN (taken
-JOIN workflows_stage s ON s.id = taken.stage_id
-JOIN workflows_job j ON j.id = taken.job_id
-JOIN workflows_lane l ON l.id = taken.lane_id
+CROSS JOIN LATERAL (SELECT * FROM workflows_stage WHERE id = taken.stage_id AND tenant_id = taken.tenant_id OFFSET 0) s
+CROSS JOIN LATERAL (SELECT * FROM workflows_job WHERE id = taken.job_id AND tenant_id = taken.tenant_id OFFSET 0) j
+CROSS JOIN LATERAL (SELECT * FROM workflows_lane WHERE id = taken.lane_id AND tenant_id = taken.tenant_id OFFSET 0) l
 LEFT JOIN LATERAL (SELECT value FROM workflows_iteminput WHERE item_id = taken.id ORDER BY version DESC LIMIT 1) i
   ON true) ON true
 """
-"""What was taken, and in the last column how long that took; one row of nulls when it was nothing."""
+"""What was taken, and in the last column how long that took; one row of nulls when it was nothing.
+
+OFFSET 0, and the organisation beside the id: joined, or by an index of both, a table that had one row when it was last counted
+is read whole for each item, however many it has now.
+"""
 
 
 def _walk(ready: str, *, also: str = "") -> str:
