@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from access import authority
 from access.refusals import Unprocessable
@@ -15,6 +15,9 @@ from reconciliation.models import Case, Evidence, EvidenceKind
 from reconciliation.papers import Paper
 from reconciliation.situation import SECONDERS
 from web.redaction import hide
+
+TWICE = timedelta(minutes=1)
+"""Within it the same words are one press too many; later they are said again."""
 
 
 class TakenInTheFuture(Unprocessable):
@@ -32,15 +35,19 @@ class Noted:
 def comment(*, tenant_id: int, case_id: int, person_id: int, body: str, now: datetime) -> Noted:
     """Say something about a case, open or resolved; journalled as case.commented. Locks job (or statement) → case.
 
-    Everybody but an auditor. The same words again from the same person, with nobody's between, are one comment: a form
-    that was sent twice. Raises NoSuchCase, NotPermitted, EvidenceMissing (an empty comment).
+    Everybody but an auditor. The same words again from the same person within a minute, with nobody's between, are one
+    comment: a form that was sent twice. Raises NoSuchCase, NotPermitted, EvidenceMissing (an empty comment).
     """
     with working(tenant_id, case_id, person_id, "comment"):
         job, case = locks.lock_asked(case_id)
         actor = authority.require(person_id, *SECONDERS, Role.MANAGER, Role.SUBMITTER)
         body = text(body, "Write something first.")
         last = _last(case, EvidenceKind.COMMENT)
-        if last is not None and (last.person_id, last.detail) == (person_id, body):
+        if (
+            last is not None
+            and (last.person_id, last.detail) == (person_id, body)
+            and now - last.taken_at < TWICE
+        ):
             return Noted(case_id, last.pk)
         row = keep_evidence(
             job=job, case=case, summary=body, detail=body, source=actor.name, actor=actor, now=now,

@@ -156,6 +156,13 @@ def test_a_comment_that_is_sent_twice_is_one_comment_and_said_again_later_is_two
     assert desk.events(job).count("case.commented") == 4
 
 
+def test_the_same_words_are_another_comment_when_they_are_said_on_another_day(desk: Desk) -> None:
+    _, case = expired(desk)
+    for at in (now() - timedelta(days=1), now()):
+        comment(tenant_id=desk.tenant_id, case_id=case.pk, person_id=desk.anna.pk, body="No answer.", now=at)
+    assert [c.body for c in desk.page(case).comments] == ["No answer.", "No answer."]
+
+
 def test_evidence_that_is_sent_twice_is_there_once(desk: Desk) -> None:
     job, case = expired(desk)
     seen = {"summary": "A letter with password=hunter22", "source": "post", "detail": "token: abcd1234"}
