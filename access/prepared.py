@@ -163,7 +163,8 @@ class _Session:
             results = self._collect()
             pgconn.exit_pipeline_mode()
         except BaseException:
-            self.session.close()  # nobody knows how far it came; whoever comes next has a new session
+            # An interrupt too leaves answers in the link, which the next question would take for its own.
+            self.session.close()
             raise
         for result in results:
             self._checked(result)
@@ -173,9 +174,11 @@ class _Session:
         """Every result until the server has come to the end of what was sent; other threads run meanwhile."""
         pgconn = self.session.pgconn
         link = select.poll()
-        link.register(pgconn.socket, select.POLLIN)
-        while pgconn.flush():
-            select.select([], [pgconn.socket], [])
+        link.register(pgconn.socket, select.POLLIN | select.POLLOUT)
+        while pgconn.flush():  # the server may have to get rid of answers before it takes more
+            if any(ready & select.POLLIN for _, ready in link.poll()):
+                pgconn.consume_input()
+        link.modify(pgconn.socket, select.POLLIN)
         results: list[Any] = []
         ended = False
         while True:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +22,7 @@ from access.prepared import ahead, execute_alone
 from access.roles import Role
 from access.statements import Select, execute, plan_once
 from access.tenancy import reading
-from tests.support import make_person, make_tenant
+from tests.support import eventually, make_person, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOLDERS = Select(lambda role: Membership.objects.filter(role=role).order_by("pk"))
@@ -237,6 +239,59 @@ def test_a_session_that_is_lost_in_an_exchange_of_several_is_an_outage(lose: Cal
     assert is_outage(lost.value)
     connection.close()
     assert execute_alone(("SELECT 2", []))[0].fetchone() == (2,)
+
+
+def test_an_exchange_that_is_interrupted_leaves_no_answer_to_the_next(owner: psycopg.Connection[Any]) -> None:
+    """A signal comes while the server still computes. What it answers then is nobody's."""
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    def asleep() -> bool:
+        busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        return owner.execute(busy).fetchone() == (1,)
+
+    def signal_when_asleep() -> None:
+        eventually(asleep, what="the exchange is under way")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    execute_alone(("SELECT 1", []))
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with ThreadPoolExecutor(1) as other, pytest.raises(Interrupted):  # noqa: PT012
+            other.submit(signal_when_asleep)
+            execute_alone(("SELECT 'mine'", []), ("SELECT pg_sleep(60)", []))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert connection.connection.closed
+    connection.close()
+    assert execute_alone(("SELECT 'yours'", []))[0].fetchone() == ("yours",)
+
+
+def test_more_is_asked_and_answered_than_the_link_holds() -> None:
+    """The server answers before everything was sent to it; whoever only sent would wait for ever, and so would it."""
+    text, times = "x" * 4_000_000, 8
+    found = execute_alone(*[("SELECT %s::text", [f"{n}{text}"]) for n in range(times)])
+    assert [one.fetchone()[0][0] for one in found] == [str(n) for n in range(times)]
+
+
+def test_a_workers_plan_goes_by_the_index_while_a_table_is_small(owner: psycopg.Connection[Any]) -> None:
+    """It is kept for as long as the session, in which the table may grow."""
+    tenant = make_tenant()
+    owner.execute("CREATE TABLE changed (id int, a int) WITH (autovacuum_enabled = false)")
+    owner.execute(f"GRANT ALL ON changed TO {APP}")
+    try:
+        owner.execute("CREATE INDEX ON changed (a)")
+        owner.execute("INSERT INTO changed VALUES (1, 1)")
+        owner.execute("VACUUM ANALYZE changed")
+        connection.ensure_connection()
+        plan_once(connection)
+        assert scan_of_changed(tenant) == "Index Scan"
+    finally:
+        owner.execute("DROP TABLE changed")
 
 
 def scan_of_changed(tenant: Tenant) -> str:
