@@ -34,8 +34,8 @@ from web.addresses import came_from
 
 P = ParamSpec("P")
 SAFE = ("GET", "HEAD")
-WRITTEN = ("summary", "detail", "body", "text", "note", "reason")
-"""Fields of forms in which people write more than a word."""
+WRITTEN = ("summary", "detail", "body", "text", "words", "evidence", "note", "reason")
+"""Fields of forms in which people write more than a word: every text area but those that a workflow's input makes."""
 BUSY = frozenset({"55P03", "40P01"})
 """PostgreSQL's lock_not_available and deadlock_detected: somebody else holds what this needs."""
 

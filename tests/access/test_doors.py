@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from django import forms
 from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.template.response import TemplateResponse
 from django.test import Client, RequestFactory
+from django.urls import get_resolver
 from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
 from access import authority
 from access.belonging import Belonging, tenants_of
-from access.doors import TenantRequest, tenant_page
+from access.doors import WRITTEN, TenantRequest, tenant_page
 from access.models import Membership, Person, Tenant
 from access.refusals import Conflict
 from access.roles import Role
 from access.tenancy import acting, current_tenant_id
+from config.var import PROJECT
 from tests.support import make_person, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -192,3 +197,22 @@ def test_times_are_shown_in_the_tenants_zone_and_no_further(client: Client) -> N
     page = client.get(f"/t/{tenant.slug}/").content.decode()
     assert "IST" in page
     assert timezone.get_current_timezone_name() == "UTC"
+
+
+def test_what_was_written_comes_back_from_every_text_area() -> None:
+    """A refusal shows the fields that it knows by name, so a new text area needs a name that is known."""
+    get_resolver().url_patterns  # noqa: B018 - reading it loads every page, and with it every form
+    templates = (PROJECT / "templates").rglob("*.html")
+    names = {
+        name for file in templates for name in re.findall(r'<textarea[^>]* name="(\w+)"', file.read_text())
+    }
+    for form in all_below(forms.Form):
+        if not form.__module__.startswith(("tests.", "django.")):
+            fields = form.base_fields.items()
+            names |= {name for name, field in fields if isinstance(field.widget, forms.Textarea)}
+    assert {"body", "reason"} < names
+    assert names <= set(WRITTEN)
+
+
+def all_below(kind: type[forms.Form]) -> set[type[forms.Form]]:
+    return {kind}.union(*(all_below(below) for below in kind.__subclasses__()))
