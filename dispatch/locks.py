@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 
 from access.refusals import NotFound
 from access.statements import Select, Values, ahead, execute
+from approvals.locks import database_clock as database_clock
 from approvals.models import Proposal
 from dispatch.models import Operation, Receiver, Submission
 from workflows.locks import job_asked, lock_job
@@ -124,12 +125,6 @@ def clock_and_last_submission(operation: Operation) -> tuple[datetime, int]:
     )
     at, number = execute(text, [operation.pk]).fetchone()
     return at, int(number)
-
-
-def database_clock() -> datetime:
-    """The database's time at this moment, not at the transaction's start."""
-    at: datetime = execute("SELECT clock_timestamp()", []).fetchone()[0]
-    return at
 
 
 def _submissions() -> QuerySet[Submission]:

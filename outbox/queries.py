@@ -23,7 +23,7 @@ FILTERS: dict[str, tuple[str, Q]] = {
 
 @dataclass(frozen=True, slots=True)
 class EndpointView:
-    """An endpoint, how many messages wait for it, and what its newest one came to."""
+    """An endpoint, how many messages wait for it, when one last arrived, and what the newest that failed came to."""
 
     endpoint: Endpoint
     waiting: int

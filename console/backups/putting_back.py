@@ -35,6 +35,8 @@ DO $$ DECLARE one record; BEGIN
   END LOOP;
 END $$;
 """
+# A dump has no statistics. Without them the server takes an organisation to have a row or two in each table, and reads all
+# of its operations for every send, until autovacuum comes by.
 _CLOSE = f"""
 SET search_path = public;
 {copied_sql.TABLE}
@@ -43,8 +45,6 @@ DELETE FROM access_database_objects;
 COMMIT;
 ANALYZE;
 """  # noqa: S608 - our own names
-# A dump has no statistics. Without them the server takes an organisation to have a row or two in each table, and reads all
-# of its operations for every send, until autovacuum comes by.
 _WRITTEN_ANEW = {"access_installation", "access_database_objects"}
 _NOT_FOR_OLDER_SERVERS = b"SET transaction_timeout = 0;\n"
 
