@@ -170,8 +170,10 @@ def _tried(situation: Situation) -> list[Known]:
 def _how_it_ended(attempt: Attempt) -> str:
     """What it said before the name of its error, which says little to whoever did not write the step."""
     ended = attempt.outcome.replace("_", " ").capitalize()
-    said = " ".join(attempt.error_message.split())[:300].rstrip(".")
+    said = words.said_by(attempt)
     name = attempt.error_class.rpartition(".")[2]
+    if name == ended:
+        return f"{ended}: {said}." if said else f"{ended}."
     return f"{ended}: {said or name or 'no error'}{f' ({name})' if said and name else ''}."
 
 

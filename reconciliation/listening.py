@@ -32,7 +32,9 @@ def item_stopped(happened: Happened) -> None:
     """retry.exhausted, item.refused: the step that stopped; for the machines, a send or an undoing that is stuck."""
     item = WorkItem.objects.select_related("stage").get(pk=happened.evidence["item"])
     error = happened.evidence.get("error") or "no answer was recorded"
-    told = f"Attempt {item.attempts} ended with {error}."
+    last = Attempt.objects.filter(item=item).order_by("-claim_no").first()
+    said = words.said_by(last) if last is not None and last.error_class == error else ""
+    told = f"Attempt {item.attempts} ended with {error.rpartition('.')[2]}{said and f': {said}'}."
     deaths = _deaths(item) if happened.evidence.get("outcome") in _DEATHS else 0
     if deaths:
         told = f"Its worker stopped while it ran, {words.times(deaths)} in {item.attempts} attempts."

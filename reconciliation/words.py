@@ -13,7 +13,7 @@ from outbox.models import MessageKind
 from reconciliation.models import CaseKind
 from statements.queries import Covered
 from web.vocabulary import sign_of
-from workflows.models import Job, StageKind, WorkItem
+from workflows.models import Attempt, Job, StageKind, WorkItem
 from workflows.states import ItemState
 
 _LONGEST = 300
@@ -198,3 +198,8 @@ def covered(title: str, spans: Sequence[Covered] | None) -> str:
 def standing_words(state: str) -> str:
     """A state of a job or of an item as pages show it: an item that was refused has “Stopped”."""
     return "Stopped" if state == ItemState.REFUSED else sign_of(state).words
+
+
+def said_by(attempt: Attempt) -> str:
+    """What the error of an attempt said, on one line and without its last point, or ""."""
+    return " ".join(attempt.error_message.split())[:_LONGEST].rstrip(".")

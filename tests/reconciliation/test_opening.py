@@ -90,8 +90,20 @@ def test_the_case_of_a_stopped_step_says_what_its_attempts_said(desk: Desk) -> N
     assert [k.sentence for k in desk.page(case).known] == [
         "Retryable: the rate is not there yet (Timeout).",
         "Worker died: no error.",
-        "Permanent: Permanent.",
+        "Permanent.",
     ]
+
+
+def test_the_evidence_of_a_stopped_step_is_what_its_last_attempt_said(desk: Desk) -> None:
+    job, item = stuck(desk, ItemState.REFUSED)
+    name = "workflows.authoring.errors.Permanent"
+    said = "V-30119 is suspended\nat the receiver."
+    record_attempt(desk.world.tenant, item.pk, outcome="permanent", error_message=said, error_class=name)
+    case = desk.happens(job, "item.refused", item=item.pk, error=name)
+    assert [e.summary for e in desk.evidence(case)] == [
+        "Attempt 3 ended with Permanent: V-30119 is suspended at the receiver."
+    ]
+    assert [k.sentence for k in desk.page(case).known] == ["Permanent: V-30119 is suspended at the receiver."]
 
 
 def test_a_repeat_adds_evidence_to_the_open_case(desk: Desk) -> None:
