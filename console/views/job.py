@@ -18,6 +18,7 @@ from console.queries import journal, operations, steps
 from console.queries import stage as stages
 from console.queries.cases import open_case_of_item, open_cases_of
 from console.queries.standing import sign_of_job
+from console.queries.stopping import still_running
 from console.queries.undoing import undoing_of
 from console.queries.waits import waits_of
 from dispatch.reversals import reversal_by
@@ -33,7 +34,8 @@ from workflows.states import ENDED, JobState
 @require_safe
 @tenant_page()
 def job(request: TenantRequest, slug: str, job_id: int) -> HttpResponseBase:
-    """The page of a job. Its live part polls itself and stops with 286 once the job has ended and undone what it made."""
+    """The page of a job. Its live part polls itself and stops with 286 once the job has ended, nothing
+    of it runs on in vain and what it made is undone."""
     found = queries.job_of(job_id)
     context = job_context(request, found)
     status = STOP_POLLING if not context["moving"] and wants_fragment(request) else 200
@@ -45,7 +47,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     slug = request.tenant.slug
     proposals = queries.proposals_of(found)
     work = steps.work_of(found)
-    undoing = undoing_of(found)
+    undoing, stopping = undoing_of(found), still_running(found)
     cases, more_cases = open_cases_of(found)
     why = queries.why_waiting(found)
     latest = journal.latest(found)
@@ -53,7 +55,8 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
     return {
         "job": found,
         "ended": found.state in ENDED,
-        "moving": found.state not in ENDED or (undoing is not None and undoing.moving),
+        "moving": found.state not in ENDED or stopping > 0 or (undoing is not None and undoing.moving),
+        "stopping": stopping,
         "undoing": undoing,
         "refused": refusal_of_input(found),
         "sign": sign_of_job(found),
