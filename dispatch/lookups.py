@@ -76,7 +76,7 @@ def _keep(
     proves = _proves(operation, contract, sight, asked_at)
     observe(
         job=job, operation=operation, kind="lookup", finding=sight.found.value, proves=proves, summary=sight.summary,
-        actor=actor, now=asked_at, detail=sight.detail, receipt_id=sight.receipt_id,
+        actor=actor, now=asked_at, detail=sight.detail, receipt_id=sight.receipt_id, heard=sight.heard,
     )  # fmt: skip
     plan(operation, NextStep(operation.next_step), operation.next_step_at, lookups=operation.lookups + 1)
     if Submission.objects.filter(operation=operation, closed_at__isnull=True).exists():

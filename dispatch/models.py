@@ -277,6 +277,12 @@ class Observation(TenantModel):
     summary = models.CharField(max_length=500)
     detail = models.TextField(default="", blank=True)
     digest = models.CharField(max_length=64, default="", blank=True)
+    question = models.TextField(default="", db_default="", blank=True)
+    """Of a look-up: JSON of what was asked, authentication hidden, and its digest; `digest` is then the answer's."""
+    question_digest = models.CharField(max_length=64, default="", db_default="", blank=True)
+    status = models.IntegerField(null=True, blank=True)
+    answer_headers = models.TextField(default="", db_default="", blank=True)
+    answer_body = models.TextField(default="", db_default="", blank=True)
     receipt_id = models.CharField(max_length=200, default="", blank=True)
     seen_by = models.CharField(max_length=200)
     seen_at = models.DateTimeField()

@@ -8,6 +8,7 @@ from typing import Any
 
 from access.roles import Actor
 from access.statements import Update, insert
+from dispatch.answers import Answer, Heard
 from dispatch.models import Observation, Operation
 from dispatch.states import SETTLED, NextStep, OperationState
 from dispatch.texts import kept, shown
@@ -61,11 +62,15 @@ def observe(
     detail: str = "",
     receipt_id: str = "",
     digest: str = "",
+    heard: Heard | None = None,
 ) -> Observation:
     """Keep something that was seen, and journal it as a digest (of `detail`, unless one is given): `operation.observed`.
 
+    `heard`: the question and the answer of a look-up. The digest is then the answer's, and the question's stands beside it.
+
     The words may be others': what cannot be kept, and what is secret, is taken out."""
-    digest = digest or (hashlib.sha256(detail.encode()).hexdigest() if detail else "")
+    asked, answer = ("", Answer()) if heard is None else (heard.digest, heard.answer)
+    digest = digest or answer.digest or (hashlib.sha256(detail.encode()).hexdigest() if detail else "")
     row = insert(
         Observation(
             tenant_id=operation.tenant_id,
@@ -76,6 +81,11 @@ def observe(
             summary=shown(summary)[:500],
             detail=shown(detail)[:100_000],
             digest=digest,
+            question="" if heard is None else heard.question[:100_000],
+            question_digest=asked,
+            status=answer.status,
+            answer_headers=answer.headers,
+            answer_body=answer.body,
             receipt_id=kept(receipt_id)[:200],
             seen_by=actor.name,
             seen_at=now,
@@ -92,6 +102,7 @@ def observe(
             "finding": finding,
             "proves": proves,
             "digest": digest,
+            **({"question_digest": asked} if asked else {}),
         },
     )
     return row

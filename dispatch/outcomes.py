@@ -6,7 +6,6 @@ submission closed, and keeps what was seen as a late answer.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from access.roles import Actor
 from access.statements import Select, Update, Values
 from approvals.blocking import block_of
 from dispatch import recovery, writing
+from dispatch.answers import answer_of
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
 from dispatch.deriving import derive_job
@@ -28,12 +28,10 @@ from dispatch.proofs import MACHINE as MACHINE
 from dispatch.proofs import ring_next, stop_dependents
 from dispatch.rendering import latest_contract
 from dispatch.states import NextStep, OperationState
-from dispatch.texts import shown
 from dispatch.wire import Exchange
 from workflows import journal
 from workflows.models import Job
 
-_KEPT = 20_000
 POSSIBLE_DUPLICATE = (
     "applied, but beyond the time in which the key is recognised: it may be the second effect"
 )
@@ -47,17 +45,16 @@ def close_submission(
     """Write how an open submission ended, what proves it, and what follows. The submission is locked and open."""
     reading = _perhaps_twice(operation, submission, reading, seen)
     sent = writing.fields_of(operation, seen)
-    body = seen.body if seen is not None else b""
-    digest = hashlib.sha256(body).hexdigest() if seen is not None and seen.status is not None else ""
+    answer = answer_of(seen)
     _CLOSE(
         submission.pk,
         closed_at=now,
         outcome=reading.outcome.value,
         fault=reading.fault[:300],
-        status=seen.status if seen is not None else None,
-        response_headers=shown(json.dumps(_shown_headers(seen))) if digest else "",
-        response_body=shown(body[:_KEPT].decode("utf-8", "replace")),
-        response_digest=digest,
+        status=answer.status,
+        response_headers=answer.headers,
+        response_body=answer.body,
+        response_digest=answer.digest,
         receipt_id=reading.receipt_id,
         **sent,
     )
@@ -69,9 +66,9 @@ def close_submission(
             "operation": operation.label,
             "submission": submission.number,
             "outcome": reading.outcome.value,
-            "status": seen.status if seen is not None else None,
+            "status": answer.status,
             "fault": reading.fault,
-            "response_digest": digest,
+            "response_digest": answer.digest,
             "sent_digest": sent.get("sent_digest", ""),
         },
     )
@@ -379,11 +376,6 @@ def _no_more_sends(job: Job, operation: Operation, submissions: list[Submission]
 def _last_lookup_at(operation: Operation) -> datetime | None:
     seen = Observation.objects.filter(operation=operation, kind="lookup").order_by("-seen_at").first()
     return seen.seen_at if seen is not None else None
-
-
-def _shown_headers(seen: Exchange | None) -> dict[str, str]:
-    hidden = ("set-cookie", "authorization", "proxy-authenticate", "www-authenticate")
-    return {k: v for k, v in (seen.headers if seen else {}).items() if k.lower() not in hidden}
 
 
 # It is locked and open, and the database refuses to close one twice. Asked for here, that it is open would have the server

@@ -92,7 +92,8 @@ def views_of(operations: Sequence[Operation]) -> list[OperationView]:
     for submission in Submission.objects.filter(operation_id__in=ids).order_by("number", "pk"):
         submissions[submission.operation_id].append(submission)
     observations: dict[int, list[Observation]] = defaultdict(list)
-    for observation in Observation.objects.filter(operation_id__in=ids).order_by("seen_at", "pk"):
+    seen = Observation.objects.filter(operation_id__in=ids).defer("question", "answer_headers", "answer_body")
+    for observation in seen.order_by("seen_at", "pk"):
         observations[observation.operation_id].append(observation)
     return [OperationView(o, submissions[o.pk], observations[o.pk]) for o in operations]
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from dispatch.answers import Heard, heard
 from dispatch.callback_terms import Stage
 from dispatch.comparison import Unreadable, differences, read_json, receipt_of
 from dispatch.contracts import Action, Contract, Lookup
 from dispatch.item_terms import told_of
 from dispatch.paths import at_path, word_at
-from dispatch.wire import Exchange
+from dispatch.wire import Exchange, Request
 
 
 class Found(StrEnum):
@@ -29,12 +30,17 @@ class Found(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one look-up came to."""
+    """What one look-up came to. `heard`: what was asked and answered; empty where a connector does not say."""
 
     found: Found
     summary: str
     receipt_id: str = ""
     detail: str = ""
+    heard: Heard | None = field(default=None, repr=False)
+
+    def of(self, request: Request, seen: Exchange) -> Sight:
+        """The same with the question and the answer that it was read from."""
+        return replace(self, heard=heard(request, seen))
 
 
 def read_sight(

@@ -104,7 +104,18 @@ def submission_row(s: Submission) -> tuple[datetime, str, str, str, str]:
 def observation_row(o: Observation) -> tuple[datetime, str, str, str, str]:
     """One observation as evidence."""
     proves = o.finding if o.proves else "nothing"
-    return (o.seen_at, f"{o.kind.capitalize()}: {o.summary}", o.detail, o.seen_by, proves)
+    detail = _exchanged(o) if o.question_digest else o.detail
+    return (o.seen_at, f"{o.kind.capitalize()}: {o.summary}", detail, o.seen_by, proves)
+
+
+def _exchanged(o: Observation) -> str:
+    """What a look-up asked and was answered, as it was kept, with the digests of both."""
+    lines = [f"Asked (SHA-256 {o.question_digest}):", o.question, ""]
+    if o.digest and o.status is not None:
+        lines += [f"Answered {o.status} (SHA-256 of the body {o.digest}):", o.answer_headers, o.answer_body]
+    else:
+        lines.append("No answer came.")
+    return "\n".join([*lines, *(["", "Differences:", o.detail] if o.detail else [])])
 
 
 def _intended(doubt: Doubt) -> list[Known]:

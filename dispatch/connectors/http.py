@@ -77,15 +77,16 @@ class HttpConnector:
         lookup = sending.contract.lookup
         assert lookup is not None, "only a contract with a look-up is asked"
         path = fill(lookup.path, operation_key=sending.operation_key, record=sending.record)
-        seen = self.get(path, sending.base_url, sending.contract, sending.credentials)
-        return read_sight(
+        asked = _getting(path, sending.base_url)
+        seen = self.ask(asked, sending.contract, sending.credentials)
+        sight = read_sight(
             seen, sending.contract, sending.action, sent=sending.request.body, record=sending.record
         )
+        return sight.of(asked, seen)
 
     def get(self, path: str, base_url: str, contract: Contract, credentials: Credentials) -> Exchange:
         """GET what is at a path below a receiver's address; changes nothing there."""
-        url = f"{base_url.rstrip('/')}/{path.lstrip('/')}"
-        return self.ask(Request("GET", url, {"Accept": "application/json"}), contract, credentials)
+        return self.ask(_getting(path, base_url), contract, credentials)
 
     def ask(self, request: Request, contract: Contract, credentials: Credentials) -> Exchange:
         """A request that changes nothing there, authenticated as sends are; nobody is asked for a mark."""
@@ -132,6 +133,10 @@ class HttpConnector:
         except Exception as failed:  # perhaps somebody else's code, and nothing has been opened yet
             log.exception("The connector %s could not sign a request", type(self).__name__)
             raise NotBegun(f"it could not be signed: {hide(str(failed))}"[:300]) from failed
+
+
+def _getting(path: str, base_url: str) -> Request:
+    return Request("GET", f"{base_url.rstrip('/')}/{path.lstrip('/')}", {"Accept": "application/json"})
 
 
 def _security(contract: Contract) -> Security:

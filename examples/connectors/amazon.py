@@ -87,16 +87,19 @@ class DynamoDB(Amazon):
         headers = {"Content-Type": JSON_1_0, "X-Amz-Target": "DynamoDB_20120810.GetItem"}
         asked = Request("POST", f"{sending.base_url.rstrip('/')}/", headers, json.dumps(question).encode())
         seen = self.ask(asked, sending.contract, sending.credentials)
-        if seen.status != 200:
-            return Sight(Found.UNCLEAR, f"answered {seen.status or seen.exception}")
-        content = _content(seen)
-        if "Item" not in content:
-            return Sight(
-                Found.ABSENT if content == {} and seen.body else Found.UNCLEAR, "answered 200: nothing there"
-            )
-        if content["Item"] != approved["Item"]:
-            return Sight(Found.DIFFERS, "there, but it is another item", sending.operation_key)
-        return Sight(Found.APPLIED, "there, as approved", sending.operation_key)
+        return _sight(seen, approved["Item"], sending.operation_key).of(asked, seen)
+
+
+def _sight(seen: Exchange, approved: object, key: str) -> Sight:
+    if seen.status != 200:
+        return Sight(Found.UNCLEAR, f"answered {seen.status or seen.exception}")
+    content = _content(seen)
+    if "Item" not in content:
+        nothing = Found.ABSENT if content == {} and seen.body else Found.UNCLEAR
+        return Sight(nothing, "answered 200: nothing there")
+    if content["Item"] != approved:
+        return Sight(Found.DIFFERS, "there, but it is another item", key)
+    return Sight(Found.APPLIED, "there, as approved", key)
 
 
 def _content(seen: Exchange) -> dict[str, object]:

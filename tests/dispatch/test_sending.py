@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from dispatch.contracts import Contract
+from access.tenancy import reading
+from dispatch.contracts import Contract, Lookup
 from dispatch.looking import UNSEEN
 from tests.dispatch.faults import FaultServer, answers, fin, reset_after_read, reset_at_once, says, silence
 from tests.dispatch.world import (
@@ -23,7 +25,7 @@ from tests.dispatch.world import (
     end_worker,
     make_worker,
 )
-from workflows.models import Job
+from workflows.models import Job, JournalEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answers(200, as_json(RECEIPT))
@@ -260,6 +262,46 @@ def test_absence_before_its_time_proves_nothing() -> None:
         assert outcome(d, job) == ("CONFIRMED", "CONFIRMED", ["unknown"])
         assert [o.proves for o in d.observations(job)] == [False, True]
         assert [r.split()[0] for r in erp.received] == [b"PUT", b"GET", b"GET"]
+
+
+def test_every_look_up_keeps_what_was_asked_and_what_was_answered() -> None:
+    """An error, then nothing, then the effect: each with both digests, and without the secrets of either side."""
+    unsaid, absent, found = b"<html>down</html>" + b"x" * 30_000, as_json({"no": 1}), as_json(RECEIPT)
+    later = [answers(500, unsaid, **{"Set-Cookie": "s=1"}), answers(404, absent), answers(200, found)]
+    lookup = Lookup(path="/operations/{operation_key}", authoritative=True, schedule=(0, 0, 0))
+    with FaultServer(fin, *later) as erp:
+        d = Dispatching.make(erp.url, a_lookup_contract(proves_after=None, lookup=lookup))
+        job = d.ready()
+        d.run(job)
+        target, seen = f"{erp.url}/operations/{d.operation(job).operation_key}", d.observations(job)
+    assert [(o.finding, o.status) for o in seen] == [("unclear", 500), ("absent", 404), ("applied", 200)]
+    assert [o.digest for o in seen] == [hashlib.sha256(body).hexdigest() for body in (unsaid, absent, found)]
+    assert [o.answer_body for o in seen] == [unsaid[:20_000].decode(), absent.decode(), found.decode()]
+    assert "Set-Cookie" not in seen[0].answer_headers
+    for o in seen:
+        question = json.loads(o.question)
+        assert (question["method"], question["target"], question["sent"]) == (
+            "GET",
+            target,
+            True,
+        )
+        assert o.question_digest == hashlib.sha256(o.question.encode()).hexdigest()
+    with reading(d.tenant_id):
+        rows = JournalEntry.objects.filter(job_id=job.pk, event="operation.observed").order_by("sequence")
+        told = [json.loads(evidence) for evidence in rows.values_list("evidence", flat=True)]
+    assert [(e["digest"], e["question_digest"]) for e in told] == [
+        (o.digest, o.question_digest) for o in seen
+    ]
+
+
+def test_a_look_up_that_is_not_answered_keeps_what_was_asked() -> None:
+    with FaultServer(fin, fin, fin) as erp:
+        d = Dispatching.make(erp.url, a_lookup_contract(proves_after=None))
+        job = d.ready()
+        d.run(job)
+        seen = d.observations(job)
+    assert [(o.finding, o.status, o.digest) for o in seen] == [("unclear", None, "")] * 2
+    assert all(json.loads(o.question)["sent"] for o in seen)
 
 
 def test_look_ups_end_and_the_outcome_stays_unknown() -> None:

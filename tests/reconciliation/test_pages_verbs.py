@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -271,6 +272,9 @@ def test_a_look_up_adds_evidence_to_the_page_that_asked() -> None:
             address(desk, "case-look-up", case.pk), {"version": case.version}, headers=HTMX
         )
     assert len(desk.page(case).evidence) == before + 2
+    shown = next(e for e in desk.page(case).evidence if e.what.startswith("Lookup"))
+    assert '"method": "GET"' in shown.detail
+    assert f"Answered 404 (SHA-256 of the body {hashlib.sha256(b'{}').hexdigest()}):" in shown.detail
     html = html_of(live)
     assert html.strip().startswith('<div id="case-live" data-poll')
     assert f'hx-get="{address(desk, "case", case.pk)}"' in html
