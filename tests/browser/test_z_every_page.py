@@ -142,6 +142,8 @@ def faults_of(page: Page, url: str) -> Iterator[str]:
     width = page.locator("html").evaluate("html => html.scrollWidth")
     if width > PHONE["width"]:
         yield f"{url}: {width} px wide on a screen of {PHONE['width']}"
+    if page.locator(".note").evaluate_all("all => all.some(n => n.checkVisibility() && !n.innerText.trim())"):
+        yield f"{url}: a note says nothing on a telephone"
     page.set_viewport_size(DESK)
 
 
