@@ -12,20 +12,29 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 
 from approvals.rendering import LEFT_OUT
 from dispatch.authentication import HeaderName, OAuth, Signing, Tls, is_header
 from dispatch.callback_terms import Callbacks, Progress
 from dispatch.item_terms import Items
 from dispatch.paths import at_path, word_at
-from dispatch.templates import places, unknown_places
+from dispatch.templates import places, unaskable_places, unknown_places
 
 PERMANENT: Final = "permanent"
 UNPUBLISHED: Final = "unpublished"
 NO_RETENTION: Final = "none"
 FAR_AWAY = timedelta(days=36_500)
 _LEAST_KEY = 16
+_KEPT: Final = "kept"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _ANY_PLACE = re.compile(r"\{[^}]*\}")
 _READ = {
@@ -55,6 +64,14 @@ def _known_places(template: str) -> str:
     for wrong in unknown_places(template):
         raise ValueError(wrong)
     return template
+
+
+def _askable(path: str, info: ValidationInfo) -> str:
+    """Judged when a contract is written: one that was kept before this was asked is read as it is."""
+    if info.context != _KEPT:
+        for wrong in unaskable_places(path):
+            raise ValueError(wrong)
+    return path
 
 
 class KeyLocation(StrEnum):
@@ -176,7 +193,11 @@ class Timeouts(_Frozen):
 class Lookup(_Frozen):
     """A read of what became of an operation. `authoritative`: by our key, reads its own writes, whole retention."""
 
-    path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9/_.~{}?=&-]*$", max_length=300)]
+    path: Annotated[
+        str,
+        StringConstraints(pattern=r"^/[A-Za-z0-9/_.~{}?=&-]*$", max_length=300),
+        AfterValidator(_askable),
+    ]
     found: tuple[Status, ...] = (200,)
     absent: tuple[Signal, ...] = (Signal(status=404),)
     authoritative: bool = False
@@ -193,8 +214,13 @@ class Lookup(_Frozen):
 
     @property
     def by_key(self) -> bool:
-        """Whether it asks for our key; otherwise it asks for the record, which others may change too."""
+        """Whether it asks for our key; otherwise for the job's reference or the record, which others may have or change."""
         return "{operation_key}" in self.path
+
+    @property
+    def by_reference(self) -> bool:
+        """Whether it asks for the business reference of the job, which its workflow puts into what it sends."""
+        return "{reference}" in self.path
 
     def wait(self, number: int) -> float:
         """How long after a send the look-up of this number (from 0) is asked: never while it could not see it."""
@@ -202,8 +228,8 @@ class Lookup(_Frozen):
 
     @model_validator(mode="after")
     def _says_by_what(self) -> Self:
-        if "{operation_key}" not in self.path and "{record}" not in self.path:
-            raise ValueError("the lookup's path names neither {operation_key} nor {record}")
+        if not (self.by_key or self.by_reference or "{record}" in self.path):
+            raise ValueError("the lookup's path names none of {operation_key}, {reference} and {record}")
         if self.absence_is_proof_after is not None and not self.authoritative:
             raise ValueError("absence can only prove something where the lookup is authoritative")
         if not self.schedule:
@@ -228,7 +254,7 @@ class Contract(_Frozen):
     actions: Annotated[dict[str, Action], Field(min_length=1)]
     key_location: KeyLocation = KeyLocation.NONE
     key_name: str = ""
-    key_max_len: Annotated[int, Field(ge=_LEAST_KEY, le=100)] = 64
+    key_max_len: Annotated[int, Field(ge=_LEAST_KEY, le=255)] = 64
     key_charset: Literal["lower", "upper", "digits and lower"] = "lower"
     deduplicates: bool = False
     scope: str = "account"
@@ -287,6 +313,12 @@ class Contract(_Frozen):
             raise ValueError("a duplicate proves something where it is recognised and names what is there")
         if self.duplicate_is_proof and self.key_location is KeyLocation.NONE:
             raise ValueError("a duplicate can only prove that it is ours where a key was sent")
+        by_reference_alone = self.lookup is not None and self.lookup.by_reference and not self.lookup.by_key
+        if by_reference_alone and not all(a.record_path or a.echo_path for a in self.actions.values()):
+            raise ValueError(
+                "a lookup by {reference} may find another operation of the job: its actions name record_path or"
+                " echo_path, by which what is found is compared"
+            )
         if any(not re.fullmatch("2[0-9][0-9]", code) for a in self.actions.values() for code in a.success):
             raise ValueError("success codes are written as text, from 200 to 299")
         return self
@@ -311,7 +343,7 @@ class Contract(_Frozen):
         if found is None:
             if len(_read) >= _MOST_READ:
                 _read.clear()
-            found = _read[text] = cls.model_validate(terms)
+            found = _read[text] = cls.model_validate(terms, context=_KEPT)
         return found
 
     @property

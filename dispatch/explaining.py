@@ -167,7 +167,8 @@ def _lookup(contract: Contract) -> Term:
     if lookup is None:
         says = "a person or its statement" if contract.statement_feed else "a person or a statement"
         return Term("Lookup", "no", f"Nobody but {says} can say what became of a request.")
-    asked = "our key" if lookup.by_key else "the record, which others may change too"
+    by_other = "the job's reference" if lookup.by_reference else "the record, which others may change too"
+    asked = "our key" if lookup.by_key else by_other
     late = f" It may be {span(lookup.lag)} behind, so it is not asked earlier." if lookup.lag else ""
     if lookup.authoritative:
         reads = "What it finds is so." if lookup.lag else "It reads its own writes, so what it finds is so."

@@ -6,7 +6,7 @@ which a send could still arrive has passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from access.roles import Actor
@@ -65,7 +65,8 @@ def look(*, tenant_id: int, operation_id: int, actor: Actor, now: datetime) -> L
 
 def _ask(operation: Operation, contract: Contract) -> Sight:
     try:
-        return look_through(connector(contract.connector), sending_of(operation, contract))
+        sending = replace(sending_of(operation, contract), reference=operation.job.reference)
+        return look_through(connector(contract.connector), sending)
     except (SecretMissing, NoSuchConnector) as missing:
         return Sight(Found.UNCLEAR, str(missing))
 
@@ -167,7 +168,7 @@ def _absent(job: Job, operation: Operation, contract: Contract, actor: Actor, no
 
 
 def _load(operation_id: int) -> Operation:
-    query = Operation.objects.select_related("receiver", "contract", "proposed")
+    query = Operation.objects.select_related("receiver", "contract", "proposed", "job")
     operation = query.filter(pk=operation_id).first()
     if operation is None:
         raise locks.NoSuchOperation(f"There is no operation {operation_id} here.")

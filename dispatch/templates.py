@@ -26,6 +26,10 @@ NAMES = (
     "amount_minor",
     "currency",
 )
+ASKED_BY = ("operation_key", "reference", "record", "account")
+"""What the path of a look-up can name."""
+
+_ANY_PLACE = re.compile(r"\{([^{}]*)\}")
 _PLACE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)*)\}")
 
 
@@ -40,6 +44,16 @@ def unknown_places(template: str) -> Iterator[str]:
         if name not in NAMES and not name.startswith("body."):
             known = ", ".join(f"{{{n}}}" for n in NAMES)
             yield f"{{{name}}} is no value of an operation; there are {known} and {{body.…}}"
+
+
+def unaskable_places(path: str) -> Iterator[str]:
+    """What the path of a look-up says wrongly: a place that it cannot fill, or half of one."""
+    for name in _ANY_PLACE.findall(path):
+        if name not in ASKED_BY:
+            known = ", ".join(f"{{{n}}}" for n in ASKED_BY)
+            yield f"{{{name}}} is nothing that a look-up can ask by; there are {known}"
+    if set("{}") & set(_ANY_PLACE.sub("", path)):
+        yield "the lookup's path has half of a place: a brace without its other"
 
 
 def values_of(draft: OperationDraft, account: str, key: str) -> dict[str, Any]:

@@ -102,6 +102,9 @@ class Probe:
         if lookup is None:
             yield judging.unchecked("Look-ups", "none", "the contract names none")
             return
+        if lookup.by_reference:
+            yield judging.unchecked("Look-ups", "by the job's reference", "a check has no job")
+            return
         if lookup.lag > LONGEST_LAG:
             yield judging.unchecked(
                 "Look-up of what is there", "found, as it was sent", "it may be too far behind"
@@ -123,7 +126,7 @@ class Probe:
     def _effects(self, request: FrozenRequest) -> int | None:
         """How many effects a look-up counts under a key; None where it does not count, or says nothing."""
         lookup = self._contract.lookup
-        if lookup is None or not (lookup.by_key and lookup.count_path) or lookup.lag:
+        if lookup is None or not (lookup.by_key and lookup.count_path) or lookup.lag or lookup.by_reference:
             return None
         sight = self._look(request)
         if sight.found is Found.DUPLICATE:

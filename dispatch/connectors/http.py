@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
 
-from approvals.rendering import LEFT_OUT, FrozenRequest
+from approvals.rendering import LEFT_OUT, CannotRender, FrozenRequest
 from dispatch.authentication import is_header
 from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.connectors.seam import Credentials, Sending
 from dispatch.contracts import CLIENTS, Contract, KeyLocation
 from dispatch.requests import Place, fill, request_of
 from dispatch.secrets import RECEIVERS, secret_headers
-from dispatch.sights import Sight, read_sight
+from dispatch.sights import Found, Sight, read_sight
 from dispatch.signing import signed_headers
 from dispatch.tokens import Client, NoToken, forget, token_of
 from dispatch.wire import NO_TOKEN, TOKEN_REFUSED, Barrier, Exchange, NotBegun, Request, Security, exchange
@@ -76,7 +76,10 @@ class HttpConnector:
     def look_up(self, sending: Sending) -> Sight:
         lookup = sending.contract.lookup
         assert lookup is not None, "only a contract with a look-up is asked"
-        path = fill(lookup.path, operation_key=sending.operation_key, record=sending.record)
+        try:
+            path = fill(lookup.path, **_asked_by(sending))
+        except CannotRender as cannot:
+            return Sight(Found.UNCLEAR, f"it could not be asked: {cannot}")
         asked = _getting(path, sending.base_url)
         seen = self.ask(asked, sending.contract, sending.credentials)
         sight = read_sight(
@@ -133,6 +136,16 @@ class HttpConnector:
         except Exception as failed:  # perhaps somebody else's code, and nothing has been opened yet
             log.exception("The connector %s could not sign a request", type(self).__name__)
             raise NotBegun(f"it could not be signed: {hide(str(failed))}"[:300]) from failed
+
+
+def _asked_by(sending: Sending) -> dict[str, str]:
+    """What the places of a look-up's path are filled with, by the names that `templates.ASKED_BY` allows."""
+    return {
+        "operation_key": sending.operation_key,
+        "reference": sending.reference,
+        "record": sending.record,
+        "account": sending.account,
+    }
 
 
 def _getting(path: str, base_url: str) -> Request:

@@ -38,7 +38,7 @@ class Credentials:
 @dataclass(frozen=True, slots=True)
 class Sending:
     """One frozen request under its contract, with what sending it or asking about it needs. `action`: None where the
-    contract does not name this request."""
+    contract does not name this request. `reference`: the job's, where it is asked about."""
 
     request: Request
     contract: Contract
@@ -48,6 +48,7 @@ class Sending:
     base_url: str
     account: str = ""
     credentials: Credentials = field(default_factory=Credentials, repr=False)
+    reference: str = ""
 
 
 class Connector(Protocol):

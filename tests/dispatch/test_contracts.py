@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,12 +14,22 @@ from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.contracts import Action, Contract, KeyLocation, Lookup, Signal, StatementFeed
 from dispatch.explaining import explain
 from dispatch.joining import joined
+from dispatch.presets import PRESETS
 from dispatch.recovery import Facts, decide
 from dispatch.requests import Place, request_of
 from dispatch.states import NextStep
 from dispatch.wire import Exchange
 from tests.dispatch.faults import FaultServer, answers, fin
-from tests.dispatch.world import BODY, Dispatching, a_contract, a_keyed_contract, a_lookup_contract, as_json
+from tests.dispatch.world import (
+    BODY,
+    RECEIPT,
+    Dispatching,
+    a_contract,
+    a_keyed_contract,
+    a_lookup_contract,
+    as_json,
+    as_owner,
+)
 from workflows.authoring import OperationDraft
 
 NOW = datetime(2026, 3, 13, 12, 0, tzinfo=UTC)
@@ -115,6 +126,74 @@ def test_a_lookup_is_not_asked_before_it_can_see_and_absence_waits_as_long() -> 
 def test_a_contract_that_promises_what_cannot_be_is_refused(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         a_keyed_contract(**changes)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/a/{account}/{nonsense}/{operation_key}", "{nonsense} is nothing that a look-up can ask by"),
+        ("/o/{Record}/{operation_key}", "{Record} is nothing"),
+        ("/o/{body.id}/{operation_key}", "{body.id} is nothing"),
+        ("/o/{operation_key}/{record", "half of a place"),
+        ("/o/{account}", "names none of"),
+    ],
+)
+def test_a_look_up_names_only_what_it_can_ask_by(path: str, why: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(why)):
+        Lookup(path=path)
+
+
+def test_a_look_up_that_was_kept_before_its_places_were_judged_is_still_read() -> None:
+    terms = a_lookup_contract().model_dump(mode="json")
+    terms["lookup"]["path"] = "/a/{nonsense}/{operation_key}"
+    assert Contract.of(terms).lookup is not None
+    with pytest.raises(ValidationError):
+        Contract.model_validate(terms)
+
+
+def test_a_look_up_by_the_reference_alone_says_how_what_it_finds_is_compared() -> None:
+    lookup = Lookup(path="/o?reference={reference}", authoritative=True)
+    assert (
+        "Asks for the job's reference. It reads its own writes"
+        in said(a_lookup_contract(lookup=lookup, automatic_resubmissions=0))["Lookup"][1]
+    )
+    blind = {"update": Action(method="PUT", path="/vendors/{record}")}
+    with pytest.raises(ValidationError, match="may find another operation of the job"):
+        a_lookup_contract(lookup=lookup, actions=blind, automatic_resubmissions=0)
+    by_key_too = Lookup(path="/o/{operation_key}?reference={reference}")
+    assert a_lookup_contract(lookup=by_key_too, actions=blind, automatic_resubmissions=0).lookup == by_key_too
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("reference", ["PO 77", ""])
+def test_a_receiver_is_asked_by_the_reference_and_the_account_of_what_it_was_sent(reference: str) -> None:
+    """A job without one cannot be asked about so: that is an observation, and settles nothing."""
+    lookup = Lookup(path="/a/{account}/o?reference={reference}", authoritative=True, schedule=(0,))
+    with FaultServer(fin, answers(200, as_json(RECEIPT))) as erp:
+        d = Dispatching.make(erp.url, a_lookup_contract(lookup=lookup, automatic_resubmissions=0))
+        as_owner("dispatch_receiver", "account = %s", ["10/2"])
+        job = d.ready()
+        as_owner("workflows_job", "reference = %s WHERE id = %s", [reference, job.pk])
+        d.run(job)
+        asked = [r.split()[1] for r in erp.received[1:]]
+        seen = [(o.finding, o.summary) for o in d.observations(job) if o.kind == "lookup"]
+    if reference:
+        assert asked == [b"/a/10%2F2/o?reference=PO%2077"]
+        assert (d.job_state(job), seen) == ("CONFIRMED", [("applied", "there, as approved")])
+    else:
+        assert asked == []
+        assert (d.job_state(job), [finding for finding, _ in seen]) == ("NEEDS_RECONCILIATION", ["unclear"])
+        assert seen[0][1].startswith("it could not be asked: ")
+
+
+def test_a_receiver_may_take_longer_keys_than_are_made_here() -> None:
+    contract = a_keyed_contract(key_max_len=255)
+    assert contract.takes_key(contract.new_key())
+    assert len(contract.new_key()) == 32
+    with pytest.raises(ValidationError, match="255"):
+        a_keyed_contract(key_max_len=256)
+    assert {PRESETS[name].contract.key_max_len for name in ("stripe-v1", "stripe-v2")} == {255}
+    assert PRESETS["xero"].contract.key_max_len == 128
 
 
 def test_words_say_what_follows_for_whoever_decides() -> None:
