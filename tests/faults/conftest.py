@@ -17,6 +17,7 @@ from access.models import Membership, Person, Tenant
 from access.roles import Role
 from access.tenancy import acting, reading
 from examples.demos.workers import Cluster
+from reconciliation.models import Case
 from tests import clusters
 from tests.support import eventually, forget_workflows, make_tenant
 from workflows.actions.submit import submit_job
@@ -79,6 +80,11 @@ class ActingJob:
                 item__job_id=self.job_id, item__stage__name="act", item__ordinal=number
             )
             return [f"{c}: {m}" for c, m in rows.order_by("pk").values_list("error_class", "error_message")]
+
+    def cases(self) -> list[Case]:
+        """All that were opened about it."""
+        with reading(self.tenant.pk):
+            return list(Case.objects.filter(job_id=self.job_id).select_related("item").order_by("pk"))
 
     def settled(self, *wanted: ItemState, seconds: float = 40) -> None:
         """Wait until the items are in these states, in input order."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from examples.demos.workers import Cluster, live_workers
+from reconciliation.kinds import CaseKind
 from tests.faults.conftest import ActingJob
 from tests.support import eventually
 from workflows.models import Worker
@@ -86,6 +87,13 @@ def test_handler_that_ends_its_process_stops_after_three_and_takes_nobody_with_i
     assert job.outcomes(3) == {"worker died": 3}
     assert len(job.starts(3)) == 3
     assert max(len(job.starts(n)) for n in (1, 2, 4, 5)) <= 2
+    (case,) = eventually(job.cases, what="a case about what stopped three workers")
+    assert (case.kind, case.item and case.item.ordinal, case.resolved_at) == (
+        CaseKind.RETRY_EXHAUSTED,
+        3,
+        None,
+    )
+    assert case.title == "Act 3 of 5: it stopped its worker 3 times"
 
 
 def test_handler_that_sends_sigterm_stops_its_worker_in_good_order(
