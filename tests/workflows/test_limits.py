@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -105,15 +106,45 @@ def test_over_its_rate_work_waits_visibly_and_takes_no_attempt(
 def test_a_shared_limit_holds_for_all_tenants_together_and_is_shared_fairly(
     engine: Engine, second_engine: Engine, tenant: Tenant, submitter: Person
 ) -> None:
+    """Two may run in all, and one of the other tenant. Mine fill both places first, and many more of mine are waiting: as
+    soon as one of them ends, the other tenant has its place, and keeps it while it has work."""
     other = make_tenant()
     SharedLimit.objects.create(name="model-a", concurrency=2, changed_at=timezone.now(), changed_by="test")
     limit(other, concurrency=1)
-    mine = submit(tenant, submitter, "test-limited", *["gate"] * 4)
+    mine = submit(tenant, submitter, "test-limited", *["gate"] * 20)
     eventually(lambda: running(tenant) == 2, what="two of mine")
     theirs = submit(other, make_person(other, Role.SUBMITTER), "test-limited", *["gate"] * 3)
+    eventually(lambda: len(states(other, theirs)) == 3, what="theirs to be there")
+    assert (running(tenant), attempts(other, theirs)) == (2, [0, 0, 0])
+    assert eventually(lambda: why(other, theirs), what="the reason").startswith("waiting for limit model-a")
+
     fan_outs.GATE.set()
-    assert summary(tenant, mine) == [f"R{n}" for n in range(1, 5)]
+    assert summary(tenant, mine) == [f"R{n}" for n in range(1, 21)]
     assert summary(other, theirs) == ["R1", "R2", "R3"]
+    ran = sorted([*runs(tenant), *runs(other)])
+    assert len(ran) == 23
+    assert most_at_once(ran) == 2
+    assert most_at_once(runs(other)) == 1
+    done = max(n for n, run in enumerate(ran) if run.tenant_id == other.pk)
+    assert done <= 2 + 3 * 4, f"three of theirs came only after {done - 2} of mine"
+
+
+class Ran(NamedTuple):
+    """From when to when one attempt held its place under the limit, by the database's clock."""
+
+    started_at: datetime
+    ended_at: datetime
+    tenant_id: int
+
+
+def runs(tenant: Tenant) -> list[Ran]:
+    with reading(tenant.pk):
+        rows = Attempt.objects.filter(item__stage__name="enrich").order_by("started_at", "pk")
+        return [Ran(*row, tenant.pk) for row in rows.values_list("started_at", "ended_at")]
+
+
+def most_at_once(ran: list[Ran]) -> int:
+    return max(sum(other.started_at <= run.started_at < other.ended_at for other in ran) for run in ran)
 
 
 def test_what_was_used_is_settled_against_what_was_charged(
