@@ -1,7 +1,7 @@
 """The engine as a machine that anything may happen to: Hypothesis drives jobs, people and faults, then looks at rows.
 
-Real worker processes are killed, frozen past their lease, cut off and redeployed, while jobs are submitted, held,
-cancelled, granted attempts, skipped and redriven. After each run everything has come to rest, and every promise about
+Real worker processes are killed (by their own items too), frozen past their lease, cut off and redeployed, while jobs are
+submitted, held, cancelled, failed and redriven, and items are granted attempts or skipped. After each run everything has come to rest, and every promise about
 rows holds. COUNTERFOIL_TEST_FAULT_SECONDS says for how long; `make bench` gives it five minutes. A
 plan is drawn whole before it is run, and printed when it fails; nobody can repeat one exactly.
 """
@@ -35,7 +35,9 @@ from tests.support import eventually, install, make_person, make_tenant
 from workflows import verification
 from workflows.actions.cancel import cancel_job
 from workflows.actions.hold import hold_job, release_job
-from workflows.actions.retry import grant_attempts
+from workflows.actions.redrive import redrive_job
+from workflows.actions.retry import fail_job, grant_attempts
+from workflows.actions.skip import skip_item
 from workflows.actions.submit import submit_job
 from workflows.costs.spent import spending
 from workflows.models import Limit
@@ -44,7 +46,7 @@ from workflows.replaying.folding import fold
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 SECONDS = float(os.environ.get("COUNTERFOIL_TEST_FAULT_SECONDS", "30"))
-ACTS = ("ok", "ok", "ok", "slow", "retry", "never", "permanent", "nul")
+ACTS = ("ok", "ok", "ok", "slow", "retry", "never", "permanent", "nul", "die")
 LEASE = 2.0
 READY, BACKING_OFF, RUNNING, SUCCEEDED, EXHAUSTED, REFUSED = 0, 1, 2, 4, 5, 6
 
@@ -103,22 +105,35 @@ class Run:
     def cancel(self, which: int) -> None:
         self._on_a_job(which, "cancelled", lambda job: cancel_job(**self._by(job), reason="test"))
 
-    def grant(self, attempts: int) -> None:
-        stuck = self.owner.execute(
-            "SELECT id FROM workflows_workitem WHERE tenant_id = %s AND state IN (5, 6) ORDER BY id LIMIT 1",
-            [self.tenant.pk],
-        ).fetchone()
-        if stuck is not None:
+    def fail(self, which: int) -> None:
+        self._on_a_job(which, "failed", lambda job: fail_job(**self._by(job), reason="test"))
+
+    def redrive(self, attempts: int) -> None:
+        """The first that has failed."""
+        failed = self._rows(
+            "SELECT id FROM workflows_job WHERE tenant_id = %(tenant)s AND state = 'FAILED' ORDER BY id LIMIT 1"
+        )
+        for (job,) in failed:
             with contextlib.suppress(Refused):
-                grant_attempts(
-                    tenant_id=self.tenant.pk,
-                    item_id=stuck[0],
-                    person_id=self.person.pk,
-                    attempts=attempts,
-                    reason="test",
-                    now=timezone.now(),
-                )
-                self.happened["granted"] += 1
+                redrive_job(**self._by(job), attempts=attempts, reason="test")
+                self.happened["redriven"] += 1
+
+    def grant(self, attempts: int) -> None:
+        self._on_a_stopped_item("granted", grant_attempts, attempts=attempts)
+
+    def skip(self) -> None:
+        self._on_a_stopped_item("skipped", skip_item)
+
+    def skip_what_stops(self) -> None:
+        """Wait until an item has stopped, and go on without it."""
+        eventually(lambda: self._rows(STOPPED), what="an item that stopped", seconds=60)
+        self.skip()
+
+    def fail_what_stops(self) -> None:
+        """Wait until an item has stopped, and give its job up."""
+        (item,) = eventually(lambda: self._rows(STOPPED), what="an item that stopped", seconds=60)
+        ((job,),) = self._rows(f"SELECT job_id FROM workflows_workitem WHERE id = {item[0]}")
+        self.fail(self.jobs.index(job))
 
     # -- faults --------------------------------------------------------------------------------------------------
     def kill(self, which: int) -> None:
@@ -169,6 +184,7 @@ class Run:
             assert self._rows(statement) == [], question
         for job in self.jobs:
             assert verification.verify_jobs(job_id=job).bad is None
+        self.happened["under a limit"] += len(self._rows(UNDER_A_LIMIT))
         self._folds_back()
         self._calls_fit()
 
@@ -227,6 +243,19 @@ class Run:
                 act(self.jobs[which % len(self.jobs)])
                 self.happened[what] += 1
 
+    def _on_a_stopped_item(self, what: str, act: Any, **more: Any) -> None:
+        for (item,) in self._rows(STOPPED):
+            with contextlib.suppress(Refused):
+                act(
+                    tenant_id=self.tenant.pk,
+                    item_id=item,
+                    person_id=self.person.pk,
+                    reason="test",
+                    now=timezone.now(),
+                    **more,
+                )
+                self.happened[what] += 1
+
     def _signal(self, which: int, number: int, what: str) -> int:
         """To one of the workers that serve and are awake; the cluster replaces those that do not."""
         pids = eventually(self._awake, what="a worker", seconds=30)
@@ -253,6 +282,10 @@ class Run:
             return [int(cursor.fetchone()[0]), self.owner.info.backend_pid]
 
 
+STOPPED = (
+    "SELECT id FROM workflows_workitem WHERE tenant_id = %(tenant)s AND state IN (5, 6) ORDER BY id LIMIT 1"
+)
+
 UNTOLD = """
         SELECT w.id FROM workflows_workitem w JOIN workflows_stage s ON s.id = w.stage_id
         WHERE w.tenant_id = %(tenant)s AND w.state IN (5, 6) AND s.need IS NULL
@@ -260,6 +293,10 @@ UNTOLD = """
             SELECT FROM reconciliation_case c WHERE c.job_id = w.job_id AND c.item_id = w.id AND c.resolved_at IS NULL))
 """
 """An item that stopped has its case, unless others are enough."""
+
+UNDER_A_LIMIT = """
+        SELECT a.id FROM workflows_attempt a JOIN workflows_workitem w ON w.id = a.item_id AND w.limited
+        JOIN workflows_limit m ON m.tenant_id = w.tenant_id WHERE w.tenant_id = %(tenant)s"""
 
 PROMISES = {
     "a succeeded item has one checkpoint and one attempt that succeeded": """
@@ -278,6 +315,14 @@ PROMISES = {
     "what runs has a worker that lives": """
         SELECT w.id FROM workflows_workitem w LEFT JOIN workflows_worker k ON k.id = w.worker_id
         WHERE w.tenant_id = %(tenant)s AND w.state = 2 AND (k.id IS NULL OR k.ended_at IS NOT NULL)""",
+    "no more run under a limit than it says": """
+        SELECT a.id, count(*) FROM workflows_attempt a
+        JOIN workflows_workitem w ON w.id = a.item_id AND w.limited JOIN workflows_lane l ON l.id = abs(w.lane_id)
+        JOIN workflows_limit m ON m.tenant_id = w.tenant_id AND m.name = l.name
+        JOIN workflows_workitem v ON v.limited AND v.tenant_id = w.tenant_id AND abs(v.lane_id) = l.id
+        JOIN workflows_attempt o ON o.item_id = v.id AND o.started_at <= a.started_at AND a.started_at < o.ended_at
+        WHERE w.tenant_id = %(tenant)s AND a.outcome <> 'stale' AND o.outcome <> 'stale'
+        GROUP BY a.id, m.concurrency HAVING count(*) > m.concurrency""",
     "a closed stage has what it needs": """
         SELECT s.id, s.name FROM workflows_stage s JOIN workflows_job j ON j.id = s.job_id
         WHERE s.tenant_id = %(tenant)s AND s.closed_at IS NOT NULL AND s.kind <> 'machine' AND j.ended_at IS NULL
@@ -303,8 +348,9 @@ _steps = st.one_of(
         st.sampled_from(["unruly-all", "unruly-all", "unruly-some", "unruly-first", "unruly-limited"]),
         st.lists(st.sampled_from(ACTS), max_size=9),
     ),
-    st.tuples(st.sampled_from(["hold", "release", "cancel", "kill", "freeze"]), st.integers(0, 99)),
-    st.tuples(st.just("grant"), st.integers(1, 3)),
+    st.tuples(st.sampled_from(["hold", "release", "cancel", "fail", "kill", "freeze"]), st.integers(0, 99)),
+    st.tuples(st.sampled_from(["grant", "redrive"]), st.integers(1, 3)),
+    st.tuples(st.just("skip")),
     st.tuples(st.just("cut"), st.sampled_from(["counterfoil committer", "counterfoil liveness", ""])),
     st.tuples(st.sampled_from(["outlive_a_lease", "redeploy"])),
 )
@@ -323,6 +369,10 @@ _EACH_FAULT_ONCE: list[tuple[Any, ...]] = [
     ("cut", ""),
     ("redeploy",),
     ("grant", 1),
+    ("submit", "unruly-all", ["permanent", "slow", "die"]),
+    ("fail_what_stops",),
+    ("redrive", 1),
+    ("skip_what_stops",),
 ]
 
 
@@ -374,4 +424,5 @@ def test_whatever_happens_every_promise_about_rows_holds(
     finally:
         Run.cluster.stop()
     print(f"{Run.runs} runs: {dict(Run.happened)}")
-    assert min(Run.happened[what] for what in ("killed", "frozen", "cut", "redeployed")) > 0
+    happens = ("killed", "frozen", "cut", "redeployed", "skipped", "failed", "redriven", "under a limit")
+    assert min(Run.happened[what] for what in happens) > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +23,7 @@ from workflows.authoring import (
 
 
 class Deed(BaseModel):
-    """ok, slow, retry (until the third attempt), never, permanent or nul."""
+    """ok, slow, retry (until the third attempt), never, permanent, nul or die (the first time)."""
 
     code: str
     act: str
@@ -63,6 +65,8 @@ def _make(name: str, needs: Needs | str, limit: str = "") -> Workflow:
     def do(ctx: Ctx, deed: Deed, plan: Plan) -> Done:
         with Path(plan.folder, "calls").open("a") as calls:
             calls.write(f"{ctx.job_id} {ctx.item_key} {ctx.attempt}\n")
+        if deed.act == "die" and _first_time(Path(plan.folder, f"died-{ctx.job_id}-{ctx.item_key}")):
+            os.kill(os.getpid(), signal.SIGKILL)
         ctx.record(route="unruly", tokens_in=1, cost=Decimal("0.01"))
         return Done(code=deed.code, text=_act(deed.act, ctx.attempt))
 
@@ -76,6 +80,13 @@ def _make(name: str, needs: Needs | str, limit: str = "") -> Workflow:
         return ProposalDraft(title="Put", operations=(operation,))
 
     return made
+
+
+def _first_time(mark: Path) -> bool:
+    if mark.exists():
+        return False
+    mark.touch()
+    return True
 
 
 def _act(act: str, attempt: int) -> str:
