@@ -89,7 +89,7 @@ def main() -> int:
     pages = approvals.listing(WAITING)
     walked = matching.walk(LINES)
     short, long = cases.queue(OPEN_CASES // 100), cases.queue(OPEN_CASES)
-    brought = statements.imported(LINES)
+    brought = statements.reconciled(LINES)
     print(f"\nmedians of {ROUNDS} rounds on {os.cpu_count()} cores")
     for name, values in figures.items():
         low, high = min(values), max(values)
@@ -131,8 +131,9 @@ def main() -> int:
             f"{pages.for_me:,.0f}, {pages.everyone:,.0f} and {pages.nothing_for_me:,.0f} ms",
         ),
         (
-            f"a statement of {LINES:,} lines, {brought.size / 1e6:,.0f} MB: uploaded, read, applied",
-            f"{brought.uploaded:,.0f}, {brought.read:,.0f} and {brought.applied:.1f} s; at most {brought.megabytes:,.0f} MB",
+            f"a statement of {LINES:,} lines, {brought.size / 1e6:,.0f} MB: uploaded, read, applied, matched",
+            f"{brought.uploaded:,.0f}, {brought.read:,.0f}, {brought.applied:.1f} and {brought.matched:,.0f} s, together"
+            f" {brought.seconds:,.0f} s; {brought.taken:,} matched against as many operations, at most {brought.megabytes:,.0f} MB",
         ),
         (
             f"{LINES:,} lines walked over against as many operations",

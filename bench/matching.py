@@ -50,17 +50,17 @@ class Walk:
 def walk(count: int) -> Walk:
     """A statement of so many lines against so many confirmed operations, in one worker."""
     with installation() as there, local_receiver() as port:
-        prepare(there, port)
-        there.submit("bench-whole", {})
-        with workers(there, processes=1, slots=SLOTS):
-            there.until(
-                lambda: there.one("SELECT count(*) FROM workflows_job WHERE state = 'CONFIRMED'") == 1
-            )
-        _fill(there, count)
+        operations(there, port, count)
+        _lines(there, count)
         return _walked(there)
 
 
-def _fill(there: Installation, count: int) -> None:
+def operations(there: Installation, port: int, count: int) -> int:
+    """So many confirmed operations of one receiver, whose lines may also be matched by reference; the receiver's id."""
+    receiver = prepare(there, port)
+    there.submit("bench-whole", {})
+    with workers(there, processes=1, slots=SLOTS):
+        there.until(lambda: there.one("SELECT count(*) FROM workflows_job WHERE state = 'CONFIRMED'") == 1)
     own = "1000000 + n"
     proposed = {"id": own, "ordinal": own, "operation_key": "'k' || md5(n::text)", "record": "'INV-' || n"}
     operation = {
@@ -74,6 +74,15 @@ def _fill(there: Installation, count: int) -> None:
         with without_triggers(there, table):
             copied(there, table, count, changed)
     there.owner.execute("ANALYZE dispatch_operation")  # they have been there for long; the lines come now
+    there.owner.execute(
+        "INSERT INTO statements_matchingsettings (tenant_id, receiver_id, version, terms, written_by_id, written_at)"
+        " SELECT tenant_id, receiver_id, 1, '{\"takes_references\": true}', %s, now() FROM dispatch_operation LIMIT 1",
+        [there.person_id],
+    )
+    return receiver
+
+
+def _lines(there: Installation, count: int) -> None:
     statement = there.one(_STATEMENT, there.person_id, count, count)
     there.owner.execute(_LINES, [statement, count])
     there.owner.execute("UPDATE statements_statement SET state = 'read' WHERE id = %s", [statement])
@@ -89,11 +98,6 @@ def _walked(there: Installation) -> Walk:
     from statements.matching import running
     from statements.models import Statement
 
-    there.owner.execute(
-        "INSERT INTO statements_matchingsettings (tenant_id, receiver_id, version, terms, written_by_id, written_at)"
-        " SELECT tenant_id, receiver_id, 1, '{\"takes_references\": true}', %s, now() FROM dispatch_operation LIMIT 1",
-        [there.person_id],
-    )
     with acting(there.tenant_id):
         statement = Statement.objects.get()
         running.begin(
