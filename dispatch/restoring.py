@@ -2,7 +2,7 @@
 
 Dispatch is shut for every organisation first. Then each job that has not ended is kept back: what it may have sent is
 quarantined (`quarantining.py`); one that had nothing to send yet, and may since have been proposed, approved and sent
-under a key that no row here has, is held for a person. At last the rows count as the installation again. Until then the
+under a key that no row here has, is held for a person, with a case (`job.kept_back`). At last the rows count as the installation again. Until then the
 mark refuses every send, so that a crash at any line leaves dispatch shut, and the next start does it all once more.
 """
 
@@ -25,7 +25,7 @@ from approvals.wording import clock as minute
 from dispatch import locks, quarantining
 from dispatch.deriving import current
 from dispatch.moving import RecordBusy
-from workflows import clock
+from workflows import clock, journal
 from workflows.actions.hold import hold_locked
 from workflows.locks import lock_job
 from workflows.models import Job, JournalEntry
@@ -121,18 +121,30 @@ def _quarantine_one(tenant_id: int, job_id: int, operation_id: int) -> bool:
 
 
 def _hold(tenant_id: int, job_id: int) -> bool:
+    """Hold it, unless a person already does, and say so once (`job.kept_back`): whoever releases it has to know."""
     with acting(tenant_id):
         job = lock_job(job_id)
-        if job.state not in _SENT_NOTHING or job.held_at is not None:
+        if job.state not in _SENT_NOTHING:
             return False
         restored = switches_of(tenant_id).restored
         assert restored is not None
+        assert restored.shut_at is not None
+        was_held = job.held_at is not None
+        if was_held and _is_kept_back(job, restored.shut_at):
+            return False
         reason = (
             f"Restored from a backup that ends at {minute(restored.known_until, tenant_id)}. It may since have been proposed, "
             "approved and sent under a key that is not known here: ask its receiver before it goes on."
         )
-        hold_locked(job=job, actor=RESTORE, reason=reason, now=clock.now())
-        return True
+        if not was_held:
+            hold_locked(job=job, actor=RESTORE, reason=reason, now=clock.now())
+        evidence = {"known_until": restored.known_until.isoformat(), "why": reason}
+        journal.record(job=job, event="job.kept_back", actor=RESTORE, evidence=evidence)
+        return not was_held
+
+
+def _is_kept_back(job: Job, since: datetime) -> bool:
+    return JournalEntry.objects.filter(job_id=job.pk, event="job.kept_back", at__gte=since).exists()
 
 
 def _come_home() -> None:

@@ -115,7 +115,7 @@ def run_again(happened: Happened) -> None:
 
 def released(happened: Happened) -> None:
     """The hold was lifted."""
-    _close(happened, (CaseKind.REVISION_MISSING, CaseKind.DEADLINE_PASSED), "released")
+    _close(happened, (CaseKind.REVISION_MISSING, CaseKind.DEADLINE_PASSED, CaseKind.RESTORED), "released")
 
 
 def proposed_again(happened: Happened) -> None:

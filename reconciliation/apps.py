@@ -37,6 +37,7 @@ class ReconciliationConfig(AppConfig):
             ("job.migrated", answering.migrated),
             ("steps.run_again", answering.run_again),
             ("deadline.passed", listening.deadline_passed),
+            ("job.kept_back", listening.kept_back),
             ("proposal.refused", listening.proposal_refused),
             ("proposal.expired", listening.proposal_expired),
             ("changes.requested", listening.changes_requested),

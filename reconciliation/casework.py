@@ -48,6 +48,9 @@ class Question:
     fault: str = ""
     """What went wrong, where it is not what became of the operation's last send."""
 
+    mailed: bool = True
+    """Whether the role that owns it is written to."""
+
 
 def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> Case:
     """Open a question's case, or add evidence to the one that is open; journals case.opened or case.evidence_added."""
@@ -88,7 +91,7 @@ def open_case(*, job: Job, question: Question, actor: Actor, now: datetime) -> C
         evidence["incident"] = joined.incident.pk
     journal.record(job=job, event="case.opened", actor=actor, evidence=evidence)
     if not joined.storm:
-        notifying.case_opened(job, case, now)
+        notifying.case_opened(job, case, now, mailed=question.mailed)
     return case
 
 

@@ -98,6 +98,7 @@ KINDS: dict[CaseKind, Terms] = {
         _hours(4), (_V.RELEASE, _V.MIGRATE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD
     ),
     CaseKind.DEADLINE_PASSED: Terms(_hours(4), (_V.RELEASE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD),
+    CaseKind.RESTORED: Terms(_hours(4), (_V.RELEASE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD),
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.FACT_CHANGED: Terms(_hours(24), (_V.RUN_AGAIN, _V.REPROPOSE, _V.GIVE_UP)),

@@ -73,6 +73,13 @@ def deadline_passed(happened: Happened) -> None:
     _open(happened, _question(happened, CaseKind.DEADLINE_PASSED, title))
 
 
+def kept_back(happened: Happened) -> None:
+    """Out of a backup, with nothing sent in it: what became of it since, only its receiver and people know."""
+    title = words.restored(happened.job)
+    # Every page says that dispatch is shut: nobody is mailed for each of a whole installation's jobs.
+    _open(happened, replace(_question(happened, CaseKind.RESTORED, title), mailed=False))
+
+
 def proposal_refused(happened: Happened) -> None:
     """The draft cannot be frozen."""
     title = words.cannot_propose(happened.job, _why(happened))

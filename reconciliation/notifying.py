@@ -21,10 +21,12 @@ def declare() -> None:
     events.declare(STORM, "many cases ask about one fault of one receiver")
 
 
-def case_opened(about: Job | Statement, case: Case, now: datetime) -> None:
-    """Everybody of the role that owns a new case is told. In the transaction that opens it, after its journal row."""
+def case_opened(about: Job | Statement, case: Case, now: datetime, *, mailed: bool = True) -> None:
+    """Endpoints are told of a new case, and where it is `mailed` everybody of the role that owns it. In the transaction that
+    opens it, after its journal row."""
+    roles = [Role(case.owner_role)] if mailed else []
     title = f"{case.label}, {case.kind}, was opened for {about.label}"
-    write(_about(case, OPENED, f"{OPENED}/{case.pk}", title), roles=[Role(case.owner_role)], now=now)
+    write(_about(case, OPENED, f"{OPENED}/{case.pk}", title), roles=roles, now=now)
 
 
 def case_closed(about: Job | Statement, case: Case, now: datetime) -> None:

@@ -11,7 +11,7 @@ from dispatch.models import Operation
 from dispatch.quarantining import OPEN
 from dispatch.restoring import RESTORE
 from dispatch.states import OperationState
-from reconciliation.models import Case
+from reconciliation.models import Case, CaseKind
 from workflows.models import Job
 
 S = OperationState
@@ -37,8 +37,14 @@ def left_by(restored: Restored) -> Left:
         without_outcome=_without_outcome(restored).count(),
         nobodys=nobodys(restored).count(),
         not_looked_at=_not_looked_at(restored).count(),
-        held=Job.objects.filter(held_at__isnull=False, held_by=RESTORE.name).count(),
+        held=_kept_back().count(),
     )
+
+
+def _kept_back() -> QuerySet[Job]:
+    """Jobs that are held since the restore, by it or by who held them before."""
+    asked = Case.objects.filter(job=OuterRef("pk"), kind=CaseKind.RESTORED.value, resolved_at__isnull=True)
+    return Job.objects.filter(held_at__isnull=False).filter(Q(held_by=RESTORE.name) | Exists(asked))
 
 
 def nobodys(restored: Restored) -> QuerySet[Operation]:

@@ -125,6 +125,10 @@ def deadline_passed(job: Job) -> str:
     return _short(f"{job.label} was not prepared by its deadline and is held")
 
 
+def restored(job: Job) -> str:
+    return _short(f"What became of {job.label} after the backup? It is held until somebody has asked")
+
+
 def not_undone(job: Job, item: WorkItem | None) -> str:
     which = f": {step_name(item)}" if item is not None else ""
     return _short(f"What {job.label} made could not be undone{which}")

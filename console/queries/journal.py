@@ -61,6 +61,7 @@ SENTENCES = {
     "question.answered": "Answered the question of step “{stage}”.",
     "answer.refused": "An answer was refused: {why}",
     "job.held": "Held: {reason}",
+    "job.kept_back": "Kept back: {why}",
     "job.released": "The hold was lifted.",
     "job.cancelled": "Cancelled: {reason}",
     "cancel.requested": "Cancel asked for: {reason}",

@@ -32,7 +32,7 @@ from reconciliation.models import Case, EvidenceKind
 from reconciliation.papers import Paper
 from reconciliation.situation import SECONDERS, look_at
 from workflows.actions.cancel import cancel_job_inside
-from workflows.actions.hold import NotHoldable, release_job
+from workflows.actions.hold import NotHoldable, release_job, release_job_inside
 from workflows.actions.retry import fail_job_inside, grant_attempts_inside
 from workflows.actions.skip import skip_item_inside
 
@@ -202,7 +202,7 @@ def repropose(*, tenant_id: int, case_id: int, person_id: int, version: int, now
 
 
 def release(*, tenant_id: int, case_id: int, person_id: int, version: int, now: datetime) -> Worked:
-    """Lift the hold of a job whose revision was missing; its journal row closes the case.
+    """Lift the hold of a job; its journal row closes the case.
 
     Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow.
     """
@@ -216,6 +216,18 @@ def release(*, tenant_id: int, case_id: int, person_id: int, version: int, now: 
     except NotHoldable as late:
         raise _who_was_first(tenant_id, case_id, person_id, VerbName.RELEASE, late) from late
     return _after(tenant_id, case_id, person_id, VerbName.RELEASE, "The hold is lifted.")
+
+
+def release_inside(
+    *, case_id: int, person_id: int, version: int, reason: str, now: datetime, bulk: int = 0
+) -> Worked:
+    """`release` in the caller's transaction."""
+    job, case = locks.lock_job_and_read_case(case_id)
+    operator(person_id)
+    check_version(case, version)
+    allow(VerbName.RELEASE, look_at(job=job, case=case))
+    release_job_inside(job_id=job.pk, person_id=person_id, reason=reason, bulk=bulk)
+    return worked(case_id, job, "The hold is lifted.")
 
 
 def _who_was_first(tenant_id: int, case_id: int, person_id: int, name: VerbName, late: Conflict) -> Conflict:

@@ -13,6 +13,7 @@ from reconciliation.actions.carrying_out import BY_LOOKUP
 from reconciliation.actions.outcomes import ask_not_applied_inside, look_up, resubmit_inside
 from reconciliation.actions.owning import assign_inside
 from reconciliation.actions.seconding import second_inside
+from reconciliation.actions.steps import release_inside
 from reconciliation.kinds import KINDS, VerbName
 from reconciliation.models import Bulk, BulkEntry, ResolutionRequest
 from workflows.stopped import ChangedMeanwhile
@@ -64,6 +65,18 @@ def take(bulk: Bulk, entry: BulkEntry, now: datetime) -> str:
     return assign_inside(
         case_id=_case(entry), person_id=_by(bulk), version=entry.seen_number, assignee_id=_by(bulk), now=now
     ).sentence
+
+
+def release(bulk: Bulk, entry: BulkEntry, now: datetime) -> str:
+    """Lift the hold of the case's job; the journal's row of that closes the case."""
+    return release_inside(
+        case_id=_case(entry), person_id=_by(bulk), version=entry.seen_number, reason=bulk.reason, now=now, bulk=bulk.pk
+    ).sentence  # fmt: skip
+
+
+def of_held_jobs() -> Q:
+    """Cases of the kinds whose job is held, and that lifting the hold answers."""
+    return Q(kind__in=[kind.value for kind, terms in KINDS.items() if VerbName.RELEASE in terms.verbs])
 
 
 def with_verb(name: VerbName) -> Q:

@@ -38,6 +38,7 @@ class BulkVerb(StrEnum):
     SEND_AGAIN = "send-again"
     SECOND = "second"
     TAKE = "take"
+    RELEASE = "release"
     COMPENSATE = "compensate"
 
 
@@ -251,6 +252,16 @@ TERMS |= {
         (),
         answers.take,
         cases=Q,
+        by_version=True,
+    ),
+    BulkVerb.RELEASE: Terms(
+        "Lift holds",
+        "cases",
+        "Lets workers claim the held jobs again. After a restore, ask the receivers first: each may have been sent since.",
+        Role.OPERATOR,
+        (),
+        answers.release,
+        cases=answers.of_held_jobs,
         by_version=True,
     ),
 }

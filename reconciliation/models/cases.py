@@ -43,6 +43,7 @@ class CaseKind(models.TextChoices):
     SENT_DIFFERS = "sent differs"
     UNDELIVERABLE = "undeliverable event"
     UNCLAIMED = "unclaimed statement lines"
+    RESTORED = "restored from backup"
 
 
 class Case(TenantModel):

@@ -13,9 +13,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection
 from django.utils import timezone
+from pytest_django.fixtures import SettingsWrapper
 
 from access import noticing
 from access.models import Tenant, TenantEntry
+from access.switches import switches_of
 from access.tenancy import acting, reading
 from approvals.models import Proposal
 from dispatch import restoring
@@ -23,8 +25,10 @@ from dispatch.looking import UNSEEN
 from dispatch.marker import barrier
 from dispatch.opening import Opened, open_submission
 from dispatch.wire import NotBegun
+from outbox.models import Message, MessageKind
 from reconciliation.actions.opening import DispatchIsOpen, NotLookedAfter, open_dispatch
 from reconciliation.actions.owning import take
+from reconciliation.restored import left_by
 from tests.approvals.world import draft, operation
 from tests.dispatch.faults import FaultServer, answers
 from tests.dispatch.world import (
@@ -39,9 +43,11 @@ from tests.dispatch.world import (
     states,
 )
 from tests.reconciliation.pages import address, as_person, html_of
+from tests.reconciliation.storm import in_bulk
 from tests.reconciliation.world import Desk
 from workflows import health
-from workflows.actions.hold import release_job
+from workflows.actions.cancel import cancel_job
+from workflows.actions.hold import hold_job, release_job
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -228,6 +234,7 @@ def test_what_waited_for_its_approval_is_held_and_quarantined_when_it_is_approve
         restore()
         held = d.fresh(job)
         assert (held.state, held.held_by) == ("AWAITING_APPROVAL", "the restore")
+        assert desk.case(job).kind == "restored from backup"
         opened(desk)
         release_job(tenant_id=d.tenant_id, job_id=job.pk, person_id=desk.anna.pk, now=timezone.now())
         d.world.decide(d.world.proposal(job), d.world.manager)
@@ -236,6 +243,58 @@ def test_what_waited_for_its_approval_is_held_and_quarantined_when_it_is_approve
         assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
         assert d.operation(job).first_may_have_been_sent_at == d.world.proposal(job).frozen_at
         assert erp.received == []
+
+
+def test_each_held_job_has_a_case_that_its_release_closes_also_in_bulk(settings: SettingsWrapper) -> None:
+    """One was being prepared, one was held by a person before: both may have been sent since. Nobody is mailed for each."""
+    settings.EMAIL_HOST = "mail.example.test"
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        as_owner("access_person", "email = 'anna@example.test' WHERE id = %s", [desk.anna.pk])
+        d = desk.sending
+        waiting, holding = d.world.job(), d.world.job()
+        hold_job(
+            tenant_id=d.tenant_id, job_id=holding.pk, person_id=desk.anna.pk, reason="Call them.", now=timezone.now()
+        )  # fmt: skip
+        restore()
+        put_back()
+        restoring.take_note()  # a second process beside it finds it done
+        cases = [desk.case(job) for job in (waiting, holding)]
+        for job, case in zip((waiting, holding), cases, strict=True):
+            assert (case.kind, case.owner_role, case.blocking) == ("restored from backup", "operator", True)
+            assert case.due_at == case.opened_at + timedelta(hours=4)
+            assert "ask its receiver before it goes on" in case.detail
+            assert len(desk.evidence(case)) == 1
+            assert [e for e in d.events(job) if e == "job.kept_back"] == ["job.kept_back"]
+        assert d.fresh(holding).held_by == desk.anna.username
+        with reading(desk.tenant_id):
+            assert not Message.objects.filter(event="case.opened", kind=MessageKind.EMAIL).exists()
+        left = open_dispatch(
+            tenant_id=desk.tenant_id, person_id=desk.admin.pk, reason="asked", now=timezone.now()
+        )
+        assert left.held == 2
+        entries = in_bulk(desk, "release", desk.anna, kind="restored from backup")
+        assert [e.state for e in entries] == ["done", "done"]
+        assert [desk.fresh(case).resolution for case in cases] == ["released", "released"]
+        assert [d.fresh(job).held_at for job in (waiting, holding)] == [None, None]
+        with reading(desk.tenant_id):
+            restored = switches_of(desk.tenant_id).restored
+            assert restored is not None
+            assert left_by(restored).held == 0
+
+
+def test_a_job_that_is_held_since_a_restore_ends_its_case_with_itself() -> None:
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        job = desk.world.job()
+        restore()
+        case = desk.case(job)
+        client = as_person(desk.anna)
+        assert "Lift the hold" in html_of(client.get(address(desk, "case", case.pk)))
+        cancel_job(
+            tenant_id=desk.tenant_id, job_id=job.pk, person_id=desk.admin.pk, reason="It was done.", now=timezone.now()
+        )  # fmt: skip
+        assert desk.fresh(case).resolution == "the job was cancelled"
 
 
 def test_what_a_clock_that_goes_ahead_has_frozen_is_quarantined_like_the_rest() -> None:

@@ -40,10 +40,16 @@ def hold_locked(*, job: Job, actor: Actor, reason: str, now: datetime) -> None:
 def release_job(*, tenant_id: int, job_id: int, person_id: int, now: datetime) -> None:
     """Lift a hold. Locks job → items. Raises NoSuchJob, NotPermitted, NotHoldable."""
     with acting(tenant_id):
-        job = lock_job(job_id)
-        actor = authority.require(person_id, Role.ADMIN, Role.OPERATOR)
-        if job.held_at is None:
-            raise NotHoldable(f"{job.label} is not held.")
-        Job.objects.filter(pk=job.pk).update(held_at=None, held_by="", hold_reason="", held_for="")
-        items.set_held(job=job, held=False)
-        journal.record(job=job, event="job.released", actor=actor, evidence={"held_by": job.held_by})
+        release_job_inside(job_id=job_id, person_id=person_id)
+
+
+def release_job_inside(*, job_id: int, person_id: int, reason: str = "", bulk: int = 0) -> None:
+    """The same inside an action's transaction, which holds no case's lock."""
+    job = lock_job(job_id)
+    actor = authority.require(person_id, Role.ADMIN, Role.OPERATOR)
+    if job.held_at is None:
+        raise NotHoldable(f"{job.label} is not held.")
+    Job.objects.filter(pk=job.pk).update(held_at=None, held_by="", hold_reason="", held_for="")
+    items.set_held(job=job, held=False)
+    evidence = {"held_by": job.held_by, **({"reason": reason} if reason else {}), **journal.part_of(bulk)}
+    journal.record(job=job, event="job.released", actor=actor, evidence=evidence)
