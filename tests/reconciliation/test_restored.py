@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection
 from django.utils import timezone
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django import Settings
 
 from access import noticing
 from access.models import Tenant, TenantEntry
@@ -245,7 +245,7 @@ def test_what_waited_for_its_approval_is_held_and_quarantined_when_it_is_approve
         assert erp.received == []
 
 
-def test_each_held_job_has_a_case_that_its_release_closes_also_in_bulk(settings: SettingsWrapper) -> None:
+def test_each_held_job_has_a_case_that_its_release_closes_also_in_bulk(settings: Settings) -> None:
     """One was being prepared, one was held by a person before: both may have been sent since. Nobody is mailed for each."""
     settings.EMAIL_HOST = "mail.example.test"
     with FaultServer() as erp:
