@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from approvals.rendering import LEFT_OUT
-from dispatch.authentication import HeaderName, OAuth, Signing, Tls, is_header
+from dispatch.authentication import HeaderName, OAuth, Reference, Signing, Tls, is_header
 from dispatch.callback_terms import Callbacks, Progress
 from dispatch.item_terms import Items
 from dispatch.paths import at_path, word_at
@@ -212,6 +212,9 @@ class Lookup(_Frozen):
     progress: Progress | None = None
     """Where what is found says how far it is, for a receiver that accepts first; without it what is found is done."""
 
+    secret_reference: Reference | Literal[""] = ""
+    """A secret that may only read there, for look-ups and for what steps read, instead of the one that sends."""
+
     @property
     def by_key(self) -> bool:
         """Whether it asks for our key; otherwise for the job's reference or the record, which others may have or change."""
@@ -319,6 +322,10 @@ class Contract(_Frozen):
                 "a lookup by {reference} may find another operation of the job: its actions name record_path or"
                 " echo_path, by which what is found is compared"
             )
+        if self.oauth is not None and self.lookup is not None and self.lookup.secret_reference:
+            raise ValueError(
+                "a lookup under a secret of its own and OAuth exclude each other: the client has one secret"
+            )
         if any(not re.fullmatch("2[0-9][0-9]", code) for a in self.actions.values() for code in a.success):
             raise ValueError("success codes are written as text, from 200 to 299")
         return self
@@ -334,6 +341,10 @@ class Contract(_Frozen):
         """Those that are made when it is sent, and that no approver sees."""
         signed = [self.signing.header, self.signing.timestamp_header] if self.signing is not None else []
         return [self.auth_header, *(name for name in signed if name)]
+
+    def reading_secret(self, sending: str) -> str:
+        """Where the secret is that reading is authenticated with. `sending`: the receiver's own, where there is no other."""
+        return self.lookup.secret_reference or sending if self.lookup is not None else sending
 
     @classmethod
     def of(cls, terms: dict[str, Any]) -> Contract:

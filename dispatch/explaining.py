@@ -170,6 +170,8 @@ def _lookup(contract: Contract) -> Term:
     by_other = "the job's reference" if lookup.by_reference else "the record, which others may change too"
     asked = "our key" if lookup.by_key else by_other
     late = f" It may be {span(lookup.lag)} behind, so it is not asked earlier." if lookup.lag else ""
+    if lookup.secret_reference:
+        late += f" Asked under {lookup.secret_reference}, which need not be able to send."
     if lookup.authoritative:
         reads = "What it finds is so." if lookup.lag else "It reads its own writes, so what it finds is so."
         return Term("Lookup", "yes", f"Asks for {asked}. {reads}{late}")

@@ -13,10 +13,11 @@ from dispatch.requests import local_path
 from dispatch.wire import Request
 
 
-def sending_of(operation: Operation, contract: Contract) -> Sending:
-    """What sending an operation or asking about it needs, its rows at hand. Raises SecretMissing, NoSuchConnector."""
+def sending_of(operation: Operation, contract: Contract, *, asks: bool = False) -> Sending:
+    """What sending an operation needs, or asking about it (`asks`), its rows at hand. Raises SecretMissing, NoSuchConnector."""
     proposed, receiver = operation.proposed, operation.receiver
-    credentials = connector(contract.connector).credentials(receiver.secret_reference, contract)
+    secret = contract.reading_secret(receiver.secret_reference) if asks else receiver.secret_reference
+    credentials = connector(contract.connector).credentials(secret, contract)
     credentials = credentials.at(who_is(receiver.tenant_id, receiver.name))
     request = Request(
         method=proposed.method,

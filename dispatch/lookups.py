@@ -65,7 +65,7 @@ def look(*, tenant_id: int, operation_id: int, actor: Actor, now: datetime) -> L
 
 def _ask(operation: Operation, contract: Contract) -> Sight:
     try:
-        sending = replace(sending_of(operation, contract), reference=operation.job.reference)
+        sending = replace(sending_of(operation, contract, asks=True), reference=operation.job.reference)
         return look_through(connector(contract.connector), sending)
     except (SecretMissing, NoSuchConnector) as missing:
         return Sight(Found.UNCLEAR, str(missing))

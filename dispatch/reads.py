@@ -29,7 +29,7 @@ def ask(ctx: Ctx, name: str, path: str) -> Exchange:
     if not isinstance(http, HttpConnector):
         raise Permanent(f"{name} is not reached over HTTP, so no record can be read from it.")
     try:
-        credentials = http.credentials(row.secret_reference, contract)
+        credentials = http.credentials(contract.reading_secret(row.secret_reference), contract)
     except SecretMissing as missing:
         raise Retryable(str(missing)) from missing
     return http.get(path, row.base_url, contract, credentials.at(who))

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from approvals.rendering import CannotRender, FrozenRequest
+from dispatch.authentication import OAuth
 from dispatch.classification import Outcome, Reading, read_exchange
 from dispatch.contracts import Action, Contract, KeyLocation, Lookup, Signal, StatementFeed
 from dispatch.explaining import explain
@@ -113,6 +114,9 @@ def test_a_lookup_is_not_asked_before_it_can_see_and_absence_waits_as_long() -> 
     assert "2 min behind" in said(contract)["Lookup"][1]
 
 
+READ_APART = Lookup(path="/o/{operation_key}", secret_reference="env:COUNTERFOIL_RECEIVER_READS")
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -121,6 +125,7 @@ def test_a_lookup_is_not_asked_before_it_can_see_and_absence_waits_as_long() -> 
         ({"actions": {"create": CREATE}}, "only there"),
         ({"key_location": "uri", "key_name": "", "deduplicates": False, "automatic_resubmissions": 0}, "only there"),
         ({"key_location": "uri", "actions": {"create": CREATE}}, "has no name"),
+        ({"lookup": READ_APART, "oauth": OAuth(token_url="https://id.example/t", client_id="c")}, "one secret"),
     ],
 )  # fmt: skip
 def test_a_contract_that_promises_what_cannot_be_is_refused(changes: dict[str, Any], why: str) -> None:

@@ -10,7 +10,9 @@ import pytest
 from django.utils import timezone
 
 from access.tenancy import reading
+from dispatch import reads
 from dispatch.contracts import Contract, Lookup
+from dispatch.explaining import explain
 from dispatch.looking import UNSEEN
 from tests.dispatch.faults import FaultServer, answers, fin, reset_after_read, reset_at_once, says, silence
 from tests.dispatch.world import (
@@ -25,6 +27,7 @@ from tests.dispatch.world import (
     end_worker,
     make_worker,
 )
+from workflows.authoring import Ctx
 from workflows.models import Job, JournalEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -232,6 +235,29 @@ def test_an_unreadable_success_is_looked_up_and_never_posted_again(behaviour: ob
         d.run(job)
         assert outcome(d, job) == ("CONFIRMED", "CONFIRMED", ["unknown"])
         assert [r.split()[0] for r in erp.received] == [b"PUT", b"GET"]
+
+
+def test_a_look_up_is_asked_under_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that may only read. A send never goes under it, and a step reads under it too."""
+    monkeypatch.setenv("COUNTERFOIL_RECEIVER_ERP_READS", "may only read")
+    lookup = Lookup(
+        path="/operations/{operation_key}", authoritative=True, schedule=(0, 0),
+        secret_reference="env:COUNTERFOIL_RECEIVER_ERP_READS",
+    )  # fmt: skip
+    with FaultServer(fin, answers(200, as_json(RECEIPT)), answers(200, b"{}")) as erp:
+        d = Dispatching.make(erp.url, a_lookup_contract(proves_after=None, lookup=lookup))
+        job = d.ready()
+        d.run(job)
+        assert outcome(d, job) == ("CONFIRMED", "CONFIRMED", ["unknown"])
+        ctx = Ctx(
+            tenant_id=d.tenant_id, job_id=job.pk, reference="", item_key="1", attempt=1, request_key="k"
+        )
+        reads.ask(ctx, d.operation(job).receiver.name, "/vendors/V-1")
+        assert [(r.split()[0], b"may only read" in r) for r in erp.received] == [
+            (b"PUT", False), (b"GET", True), (b"GET", True),
+        ]  # fmt: skip
+    said = " ".join(term.sentence for term in explain(Contract.of(d.operation(job).contract.terms)))
+    assert "Asked under env:COUNTERFOIL_RECEIVER_ERP_READS, which need not be able to send." in said
 
 
 def test_accepted_is_pending_until_a_look_up_confirms_it() -> None:
