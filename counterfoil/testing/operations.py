@@ -66,6 +66,7 @@ class Operation:
 
     @property
     def contract(self) -> Contract:
+        """What its receiver promises."""
         return self.receiver.contract
 
     @property
@@ -75,6 +76,7 @@ class Operation:
 
     @property
     def record(self) -> str:
+        """The record over there that it is about."""
         return self.request.record
 
     @property
@@ -84,6 +86,7 @@ class Operation:
 
     @property
     def label(self) -> str:
+        """How messages name it: "operation 2"."""
         return f"operation {self.ordinal}"
 
     def move(self, to: OperationState, step: NextStep, at: datetime | None = None, note: str = "") -> None:

@@ -32,6 +32,7 @@ class FileKind(StrEnum):
 
     @property
     def media_type(self) -> str:
+        """As a Content-Type header names it."""
         return _MEDIA_TYPES[self]
 
     @property

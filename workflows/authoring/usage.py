@@ -55,10 +55,12 @@ class Usage:
 
     @property
     def tokens_in(self) -> int:
+        """What was sent to all routes together."""
         return self.total.tokens_in
 
     @property
     def tokens_out(self) -> int:
+        """What came back from all routes together."""
         return self.total.tokens_out
 
     @property

@@ -176,6 +176,7 @@ class Workflow:
         return handler
 
     def step_named(self, name: str) -> Step | None:
+        """The step of that name, or None."""
         return next((s for s in self.steps if s.name == name), None)
 
     def after(self, ordinal: int) -> Step | None:
@@ -184,6 +185,7 @@ class Workflow:
 
     @property
     def approval_policy(self) -> str:
+        """The name of the policy that its proposals ask; empty where it names none."""
         return self.approval[0] if self.approval else ""
 
     def migrate(self, *, from_revision: str) -> Migration:
@@ -194,6 +196,7 @@ class Workflow:
         return self.migrations[-1]
 
     def migration_from(self, revision: str) -> Migration | None:
+        """What is declared for jobs of that revision, or None."""
         return next((m for m in self.migrations if m.from_revision == revision), None)
 
     def described(self) -> str:
