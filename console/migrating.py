@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workflows.actions import migrate
 from workflows.authoring import Workflow
-from workflows.migrating.plan import Becomes
+from workflows.migrating.plan import Becomes, InputFate, ResultFate, StepFate
 from workflows.models import Job, WorkItem
 from workflows.states import ItemState
 
@@ -31,6 +31,10 @@ class Row:
     becomes: str
     code: str
     sentence: str
+    results: tuple[ResultFate, ...] = ()
+    """The first of what was saved, each with what becomes of it."""
+
+    unlisted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,16 @@ def results_of(job: Job) -> int:
 def shown_of(tenant_id: int, job: Job, target: Workflow) -> Shown:
     """A look at the job. Calls the migration's functions; outside of any transaction."""
     with migrate.look(tenant_id=tenant_id, job_id=job.pk, target=target) as plan:
-        fates = [("The input", plan.input.becomes, plan.input.sentence)] if not plan.why else []
-        fates += [(fate.title, fate.becomes, fate.sentence) for fate in plan.steps]
+        rows = [_row("The input", plan.input)] if not plan.why else []
+        rows += [replace(_row(f.title, f), results=f.results, unlisted=f.unlisted) for f in plan.steps]
         return Shown(
             to=target.revision,
-            rows=tuple(Row(t, b.value.capitalize(), _MARKS[b], s) for t, b, s in fates),
+            rows=tuple(rows),
             why=plan.why,
             possible=plan.possible,
             seen=migrate.shown(plan),
         )
+
+
+def _row(title: str, fate: InputFate | StepFate) -> Row:
+    return Row(title, fate.becomes.value.capitalize(), _MARKS[fate.becomes], fate.sentence)

@@ -126,8 +126,11 @@ def test_a_dry_run_says_what_would_become_of_each_job_and_changes_nothing(
         f"JOB-{begun.job_id} ({tenant.slug}), VALIDATED\n"
         "  the input                converted    Converted; what was submitted stays.\n"
         "  sort                     kept         1 result kept as it is.\n"
+        '    1                      kept         {"names":["Ada","Bob?"]}\n'
         "  compose                  converted    1 result of “write” converted. 1 that is not done runs under the new"
         " revision.\n"
+        '    1                      converted    {"name":"Ada","text":"Dear Ada"} →'
+        ' {"body":"Dear Ada","language":"en","name":"Ada"}\n'
         "  proofread                new          Runs when its turn comes.\n"
         "  bind                     new          Runs when its turn comes.\n"
         "  propose                  new          Runs when its turn comes.\n"
@@ -136,6 +139,34 @@ def test_a_dry_run_says_what_would_become_of_each_job_and_changes_nothing(
     )
     assert (begun.now.revision, begun.now.version) == ("1", before)
     begun.go()
+
+
+def test_a_dry_run_lists_the_first_results_of_a_step_and_those_in_the_way_before_others(
+    deploy: Deploy, letter_job: Submit, engine: Callable[[], Engine]
+) -> None:
+    """Twelve letters are saved, the last of them to nobody. A thirteenth is being written."""
+    deploy(RELEASE_1)
+    names = [*(f"A{n:02}" for n in range(10)), "B", "Nobody", "Zoe?"]
+    job = letter_job(*names)
+    engine()
+    eventually(lambda: len(job.saved("write")) == 12 and len(job.notes("write")) == 13, what="twelve letters")
+    deploy(BOTH)
+    said = migrating("--dry-run", fails=True).splitlines()
+    listed = said[said.index(next(line for line in said if line.startswith("  compose "))) + 1 :]
+    assert listed[:11] == [
+        *(
+            f'    {n + 1:<22} converted    {{"name":"A{n:02}","text":"Dear A{n:02}"}} →'
+            f' {{"body":"Dear A{n:02}","language":"en","name":"A{n:02}"}}'
+            for n in range(9)
+        ),
+        '    12                     in the way   {"name":"Nobody","text":"Dear Nobody"}: ValueError: there is no such person',
+        "    and 2 more",
+    ]
+    assert (
+        '    1                      kept         {"names":["A00","A01","A02","A03","A04","A05","A06","A07","…'
+        in said
+    )
+    job.go()
 
 
 @pytest.mark.long

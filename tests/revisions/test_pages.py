@@ -69,6 +69,7 @@ def test_an_operator_looks_first_and_then_migrates_what_was_shown(
         "Compose Converted 2 results of “write” converted. 1 that is not done runs under the new revision."
         in said
     )
+    assert 'Each result 1 converted: {"name":"Ada","text":"Dear Ada"} →' in said
     assert job.now.revision == "1"
 
     missing = client.post(at(job, "job-migrate"), hidden(shown))

@@ -25,9 +25,45 @@ class Becomes(StrEnum):
     IN_THE_WAY = "in the way"  # the job cannot be migrated like this
 
 
+LISTED = 10
+"""So many results of one step are listed one by one; of the others it is said how many they are."""
+
+SHORT = 60
+"""A result in a list is cut after so many characters."""
+
+
+def in_short(text: str) -> str:
+    """The beginning of a result, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFate:
+    """What becomes of one saved result. `was` and `then` are its beginning before and after; `why` is what is in the way."""
+
+    ordinal: int
+    key: str
+    becomes: Becomes
+    was: str
+    then: str = ""
+    why: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What happens to it, for people."""
+        if self.then:
+            return f"{self.was} → {self.then}"
+        return f"{self.was}: {self.why}" if self.why else self.was
+
+
 @dataclass(frozen=True, slots=True)
 class StepFate:
-    """One line of a preview. `saved` results are kept or converted (or set aside); `left` items run (again)."""
+    """One line of a preview. `saved` results are kept or converted (or set aside); `left` items run (again).
+
+    `results` are the first of what was saved, each with its own fate, those in the way before others; `unlisted` is the
+    number of the rest.
+    """
 
     name: str
     title: str
@@ -36,6 +72,8 @@ class StepFate:
     saved: int = 0
     left: int = 0
     why: str = ""
+    results: tuple[ResultFate, ...] = ()
+    unlisted: int = 0
 
     @property
     def sentence(self) -> str:

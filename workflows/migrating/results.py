@@ -16,6 +16,7 @@ from workflows.authoring.steps import Step
 from workflows.engine import keys
 from workflows.engine.outcomes import NotStorable, encode
 from workflows.kinds import StageKind
+from workflows.migrating.plan import LISTED, Becomes, ResultFate, in_short
 from workflows.models import Stage
 from workflows.states import ItemState
 from workflows.wording import problems_in
@@ -41,6 +42,23 @@ class Unfit(Exception):
 
 
 @dataclass
+class Listing:
+    """The first results of a step with the fate of each; what is in the way is listed before anything else."""
+
+    fates: list[ResultFate] = field(default_factory=list)
+    misfits: list[ResultFate] = field(default_factory=list)
+
+    def add(self, fate: ResultFate) -> None:
+        kind = self.misfits if fate.becomes is Becomes.IN_THE_WAY else self.fates
+        if len(kind) < LISTED:
+            kind.append(fate)
+
+    @property
+    def shown(self) -> tuple[ResultFate, ...]:
+        return tuple(sorted([*self.misfits, *self.fates][:LISTED], key=lambda fate: fate.ordinal))
+
+
+@dataclass
 class Misfits:
     """What did not fit: how many, and the first few in words."""
 
@@ -58,15 +76,36 @@ class Misfits:
         return f"{'; '.join(self.first)}{more}. Convert it in the migration, or let the step run again."
 
 
-def saved_in(stage: Stage, *, after: int = 0) -> Iterator[Saved]:
-    """The newest result of each succeeded item, by its place; only those saved after the checkpoint `after`.
+def saved_in(stage: Stage, *, after: int = 0, most: int | None = None) -> Iterator[Saved]:
+    """The newest result of each succeeded item, by its place; only those saved after the checkpoint `after`, at most `most`.
 
     Streamed: a stage may have many. Needs a transaction.
     """
     with connection.chunked_cursor() as cursor:
-        cursor.execute(_SAVED, [stage.job_id, stage.pk, ItemState.SUCCEEDED.number, after])
+        cursor.execute(_SAVED, [stage.job_id, stage.pk, ItemState.SUCCEEDED.number, after, most])
         while rows := cursor.fetchmany(FETCHED):
             yield from (Saved(*row) for row in rows)
+
+
+def first_of(stage: Stage, becomes: Becomes) -> tuple[ResultFate, ...]:
+    """The first results of a stage to all of which the same happens."""
+    return tuple(_fate(saved, becomes) for saved in saved_in(stage, most=LISTED))
+
+
+def fate_of(saved: Saved, convert: Convert | None, text: str) -> ResultFate:
+    """What becomes of a result that fits, and is `text` then."""
+    if convert is None:
+        return _fate(saved, Becomes.KEPT)
+    return _fate(saved, Becomes.CONVERTED, then=in_short(text))
+
+
+def in_the_way(saved: Saved, unfit: Unfit) -> ResultFate:
+    """A result that the later revision does not take."""
+    return _fate(saved, Becomes.IN_THE_WAY, why=str(unfit).removeprefix(f"item {saved.key}: "))
+
+
+def _fate(saved: Saved, becomes: Becomes, *, then: str = "", why: str = "") -> ResultFate:
+    return ResultFate(saved.ordinal, saved.key, becomes, in_short(saved.output), then, why)
 
 
 def fitted(definition: Workflow, step: Step, saved: Saved, convert: Convert | None) -> tuple[str, str]:
@@ -116,5 +155,5 @@ _SAVED = """
 SELECT DISTINCT ON (w.ordinal, w.id) w.id, w.key, w.ordinal, c.id, c.version, c.output
 FROM workflows_workitem w JOIN workflows_checkpoint c ON c.item_id = w.id
 WHERE w.job_id = %s AND w.stage_id = %s AND w.state = %s AND c.id > %s
-ORDER BY w.ordinal, w.id, c.version DESC
+ORDER BY w.ordinal, w.id, c.version DESC LIMIT %s
 """

@@ -18,7 +18,16 @@ from workflows.authoring.steps import VALIDATE_STAGE, Step
 from workflows.kinds import NOT_STEPS, StageKind
 from workflows.migrating import elements
 from workflows.migrating.plan import Becomes, Keep, Plan, StepFate
-from workflows.migrating.results import Misfits, Unfit, fitted, saved_in
+from workflows.migrating.results import (
+    Listing,
+    Misfits,
+    Unfit,
+    fate_of,
+    first_of,
+    fitted,
+    in_the_way,
+    saved_in,
+)
 from workflows.models import Job, KnownRevision, Stage, WorkItem
 from workflows.states import ItemState
 
@@ -90,10 +99,11 @@ class _Look:
         self._validation()
         for step in self.plan.target.steps:
             origin = self.migration.origin_of(step)
-            fate = self._fate(step, origin, self._take(step, origin))
+            found = self._take(step, origin)
+            fate = self._fate(step, origin, found)
             self._go_on(step, fate)
-            self.plan.steps.append(fate)
-        self.plan.steps += [self._without_a_step(e) for e in self.earlier.values()]
+            self.plan.steps.append(_listed(fate, found))
+        self.plan.steps += [_listed(self._without_a_step(e), e) for e in self.earlier.values()]
 
     def _validation(self) -> None:
         """A validation that is not through is made by the later revision."""
@@ -165,20 +175,22 @@ class _Look:
     # -- what is kept --------------------------------------------------------------------------------------------
     def _kept(self, step: Step, origin: Origin, found: Earlier) -> StepFate:
         """A step whose results stay, once each of them has been looked at."""
-        misfits, seen = Misfits(), 0
+        misfits, listing, seen = Misfits(), Listing(), 0
         for saved in saved_in(found.stage):
             seen = max(seen, saved.checkpoint_id)
             try:
                 text, digest = fitted(self.plan.target, step, saved, origin.convert)
             except Unfit as unfit:
                 misfits.add(str(unfit))
+                listing.add(in_the_way(saved, unfit))
                 continue
+            listing.add(fate_of(saved, origin.convert, text))
             if text:
                 self.plan.converted.add(found.stage.pk, saved.item_id, saved.key, text, digest)
             if step.kind is not StageKind.EACH:
                 self.texts[step.name] = text or saved.output
         if misfits.count:
-            return _in_the_way(step, misfits.sentence)
+            return _in_the_way(step, misfits.sentence, listing)
         if found.left and (why := self._elements(step, found.stage)):
             return _in_the_way(step, f"It is half done, and {why}: let it run again.")
         self.plan.keeps.append(
@@ -186,8 +198,9 @@ class _Look:
         )
         becomes = Becomes.CONVERTED if origin.convert else Becomes.KEPT
         return StepFate(
-            step.name, step.title, becomes, was=found.stage.name, saved=found.done, left=found.left
-        )
+            step.name, step.title, becomes, was=found.stage.name, saved=found.done, left=found.left,
+            results=listing.shown,
+        )  # fmt: skip
 
     def _elements(self, step: Step, stage: Stage) -> str:
         """Note what the rest of a half done fan-out works on; why it cannot, or nothing."""
@@ -220,5 +233,14 @@ _COULD_NOT_BE_UNDONE = (
 )
 
 
-def _in_the_way(step: Step, why: str) -> StepFate:
-    return StepFate(step.name, step.title, Becomes.IN_THE_WAY, why=why)
+def _in_the_way(step: Step, why: str, listing: Listing | None = None) -> StepFate:
+    results = listing.shown if listing else ()
+    return StepFate(step.name, step.title, Becomes.IN_THE_WAY, why=why, results=results)
+
+
+def _listed(fate: StepFate, found: Earlier | None) -> StepFate:
+    """The fate with the first of what was saved, where its results were not looked at one by one, and how many are more."""
+    if found is None:
+        return fate
+    results = fate.results or first_of(found.stage, fate.becomes)
+    return replace(fate, results=results, unlisted=max(0, found.done - len(results)))

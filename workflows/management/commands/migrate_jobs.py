@@ -91,11 +91,13 @@ class Command(BaseCommand):
         if plan.why:
             self.stdout.write(f"  {plan.why}")
             return
-        for name, becomes, sentence in [
-            ("the input", plan.input.becomes, plan.input.sentence),
-            *((fate.name, fate.becomes, fate.sentence) for fate in plan.steps),
-        ]:
-            self.stdout.write(f"  {name:<24} {becomes.value:<12} {sentence}")
+        self.stdout.write(f"  {'the input':<24} {plan.input.becomes.value:<12} {plan.input.sentence}")
+        for step in plan.steps:
+            self.stdout.write(f"  {step.name:<24} {step.becomes.value:<12} {step.sentence}")
+            for result in step.results:
+                self.stdout.write(f"    {result.key:<22} {result.becomes.value:<12} {result.sentence}")
+            if step.unlisted:
+                self.stdout.write(f"    and {step.unlisted:,} more")
 
     def _sum_up(self, moved: int, left: int, *, dry: bool) -> None:
         if not moved and not left:
