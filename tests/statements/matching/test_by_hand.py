@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from access.refusals import NotPermitted
 from access.tenancy import reading
+from dispatch.models import Receiver
 from reconciliation.models import CaseKind
 from statements.matching import candidates, completeness
 from statements.matching.actions.matching import (
@@ -26,6 +27,7 @@ from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract
 from tests.reconciliation.world import PATIENT, Desk
 from tests.statements.matching.ledger import Ledger
+from tests.statements.shelf import Shelf, content_of, terms
 from tests.support import at_once
 from workflows.models import Job
 
@@ -108,6 +110,38 @@ def test_the_machine_never_undoes_what_a_person_said() -> None:
         take_back(ledger, line)
 
 
+def test_the_next_file_changes_nothing_of_what_a_person_matched() -> None:
+    """K2: the next statement names what was matched by hand, and the machine goes over both files."""
+    ledger = Ledger.make()
+    named, other = ledger.operations([{"record": "INV-1"}, {"record": "INV-2"}])
+    _, (line,) = ledger.statement([{"reference": "INV-1"}])
+    say(ledger, [line], [other])
+    before = ledger.matches()
+    _, (by_hand, free) = ledger.statement([{"reference": "INV-2"}, {"reference": "INV-1"}])
+    ledger.walk(BY_REFERENCE)
+    assert ledger.matches() == [*before, (free, named, 2)]
+    assert by_hand not in [booked for booked, _, _ in ledger.matches()], "its operation is taken"
+
+
+def test_two_walks_at_once_give_one_line_to_neither_of_two_equal_operations_and_a_person_to_one() -> None:
+    """K7: nothing tells the two apart, so no machine may; the other one stays open."""
+    ledger = Ledger.make()
+    first, second = ledger.operations([{"record": "INV-3"}, {"record": "INV 3"}])
+    statement, (line,) = ledger.statement([{"reference": "INV-3"}])
+
+    def both() -> None:
+        """The one over this statement, the other over all of them."""
+        at_once(lambda: ledger.walk(BY_REFERENCE), lambda: ledger.walk(BY_REFERENCE, statement_id=statement))
+
+    both()
+    assert ledger.matches() == []
+    say(ledger, [line], [second])
+    with pytest.raises(LineClaimed):
+        say(ledger, [line], [first])
+    both()
+    assert [(booked, operation) for booked, operation, _ in ledger.matches()] == [(line, second)]
+
+
 def test_one_line_is_three_operations_and_is_used_once() -> None:
     """K5."""
     ledger = Ledger.make()
@@ -138,6 +172,32 @@ def test_one_line_is_three_operations_and_is_used_once() -> None:
     assert ledger.matches() == []
     with reading(ledger.tenant.pk):
         assert Tally.objects.values_list("lines", "amount").get() == (0, 0)
+
+
+def test_the_file_whose_one_line_is_three_payments_is_read_proposed_and_taken_by_a_person() -> None:
+    """K5, from the bank's file on: it names none of them, so nothing is taken before somebody says so."""
+    ledger = Ledger.make()
+    three = ledger.operations(
+        [
+            {"amount_minor": a, "record": f"INV-{a}", "sent": "2026-08-21T12:00:00Z"}
+            for a in (10000, 5000, 2550)
+        ]
+    )
+    ledger.operations([{"amount_minor": 999, "record": "INV-4", "sent": "2026-08-21T12:00:00Z"}])
+    with reading(ledger.tenant.pk):
+        shelf = Shelf(ledger.tenant, ledger.operator, Receiver.objects.get(pk=ledger.receiver_id))
+    mapping = terms(columns={"booked_on": "Date", "amount": "Amount"}, texts=["Purpose"])
+    statement = shelf.read(content_of("14_sum_of_three.csv"), mapping)
+    (line,) = shelf.lines(statement)
+    assert (line.amount, line.direction, line.text) == (17550, "out", "BATCH 3 ITEMS")
+    shelf.apply(statement)
+    ledger.walk(BY_REFERENCE)
+    assert ledger.matches() == []
+    with reading(ledger.tenant.pk):
+        (together,) = candidates.for_line(line.pk).together
+    assert sorted(o.operation_id for o in together.operations) == sorted(three)
+    say(ledger, [line.pk], three)
+    assert [(booked, o) for booked, o, _ in ledger.matches()] == [(line.pk, o) for o in three]
 
 
 def test_several_lines_are_one_operation() -> None:
