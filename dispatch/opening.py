@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError
 
 from access.roles import Actor, ActorKind
-from access.statements import execute, insert
+from access.statements import Asked, ahead, execute, insert
 from access.switches import switches_of
 from access.tenancy import acting
 from approvals.blocking import key_of
@@ -31,7 +31,7 @@ from dispatch.looking import UNSEEN, Looked
 from dispatch.marker import Sender, boot_clock
 from dispatch.models import Operation, Submission
 from dispatch.moving import RecordBusy, move
-from dispatch.permits import checks_before, permit_of, results, what_it_waits_for
+from dispatch.permits import asked_of_stops, checks_before, permit_of, results, what_it_waits_for
 from dispatch.rechecking import is_looked_at
 from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
 from dispatch.turning_down import turn_down
@@ -109,8 +109,10 @@ def open_locked(
         actor = Actor(ActorKind.WORKER, claim.worker_name)
         quarantining.quarantine(job=job, proposal=proposal, operation=operation, actor=actor, now=now)
         return NotOpened("it may have been sent after the backup", operation.next_step_at or now)
-    waits_for = what_it_waits_for(job, operation, switches)
-    if (waits := _waits(claim, job, operation, waits_for, now)) is not None:
+    with ahead(_look_asked(claim, operation), *asked_of_stops(job, operation)):
+        waits_for = what_it_waits_for(job, operation, switches)
+        waits = _waits(claim, job, operation, waits_for, now)
+    if waits is not None:
         return waits
     permit = permit_of(operation)
     if permit == "window":
@@ -143,7 +145,7 @@ def _waits(
         return NotOpened("the job is held", now + timedelta(seconds=1))
     stopped = next((check for check in waits_for if not check.ok), None)
     if stopped is not None:
-        # Whoever cancels rings; of the others a resumed receiver does, and a restored organisation does not.
+        # Whoever cancels rings; of the others a resumed receiver and an answered mismatch do, a restored organisation does not.
         return NotOpened(stopped.sentence, None if stopped.name == "Cancel" else now + PAUSE_LOOK)
     if record_is_busy:
         return busy(now)
@@ -212,7 +214,12 @@ def _journal_opening(claim: Claim, job: Job, operation: Operation, submission: S
 
 def _look(claim: Claim, operation: Operation) -> tuple[bool, bool]:
     """Whether the claim is still held, and whether another operation on the record is in flight or unknown."""
-    asked = {
+    held, busy = execute(*_look_asked(claim, operation)).fetchone()
+    return held, busy
+
+
+def _look_asked(claim: Claim, operation: Operation) -> Asked:
+    return _LOOK, {
         "item": claim.item_id,
         "claim": claim.claim_no,
         "worker": claim.worker_id,
@@ -222,8 +229,6 @@ def _look(claim: Claim, operation: Operation) -> tuple[bool, bool]:
         "account": operation.account,
         "record": operation.record,
     }
-    held, busy = execute(_LOOK, asked).fetchone()
-    return held, busy
 
 
 _LOOK = f"""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from access.statements import Values
+from access.statements import Asked, Values
 from access.switches import Switches
 from approvals.document import disagreements
 from approvals.models import Proposal
@@ -64,7 +65,7 @@ def permit_of(operation: Operation) -> str:
 
 def what_it_waits_for(job: Job, operation: Operation, switches: Switches) -> list[CheckResult]:
     """What stops a send without any fault of the proposal: it waits until somebody lifts it. Hard policy, and a cancel."""
-    return [_receiver(operation), _organisation(job, switches), _no_cancel(job)]
+    return [_receiver(job, operation), _organisation(job, switches), _no_cancel(job)]
 
 
 def own_checks(proposal: Proposal, operation: Operation, *, permit: str, now: datetime) -> list[CheckResult]:
@@ -135,15 +136,42 @@ def _is_as_proposed(operation: Operation) -> bool:
     )
 
 
-def _receiver(operation: Operation) -> CheckResult:
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What a room above knows that stops every send of a workflow to a receiver, until somebody lifts it.
+
+    `asked`: the one statement that `why_not` runs, to be asked ahead. `why_not`: a sentence, or "".
+    """
+
+    asked: Callable[[Job, Operation], Asked]
+    why_not: Callable[[Job, Operation], str]
+
+
+_stops: list[Stop] = []
+
+
+def stops_sending(stop: Stop) -> None:
+    """Have a room above stop sends. Whatever stops here holds the mark back too (`marker.holds_back`)."""
+    _stops.append(stop)
+
+
+def asked_of_stops(job: Job, operation: Operation) -> list[Asked]:
+    """What `what_stops_the_workflow` is going to ask."""
+    return [stop.asked(job, operation) for stop in _stops]
+
+
+def what_stops_the_workflow(job: Job, operation: Operation) -> str:
+    """A sentence where nothing of the job's workflow is sent to the receiver for now, or ""."""
+    return next((said for stop in _stops if (said := stop.why_not(job, operation))), "")
+
+
+def _receiver(job: Job, operation: Operation) -> CheckResult:
     receiver = operation.receiver
-    return _check(
-        "Receiver",
-        receiver.paused_at is None,
-        f"{receiver.title} is not paused.",
-        f"{receiver.title} is paused by {receiver.paused_by}.",
-        Effect.WAIT,
-    )
+    if receiver.paused_at is not None:
+        said = f"{receiver.title} is paused by {receiver.paused_by}."
+    else:
+        said = what_stops_the_workflow(job, operation)
+    return _check("Receiver", not said, f"{receiver.title} is not paused.", said, Effect.WAIT)
 
 
 def _organisation(job: Job, switches: Switches) -> CheckResult:

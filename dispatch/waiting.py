@@ -7,7 +7,7 @@ from approvals.wording import clock
 from dispatch.contracts import Contract
 from dispatch.deriving import current
 from dispatch.models import Operation
-from dispatch.permits import what_stops_the_organisation
+from dispatch.permits import what_stops_the_organisation, what_stops_the_workflow
 from dispatch.queries import may_have_left
 from dispatch.states import NextStep, OperationState
 from workflows.models import Job
@@ -35,6 +35,8 @@ def _why(job: Job, o: Operation) -> str | None:
         return f"nothing is sent: {stops[:1].lower()}{stops[1:]}"
     if o.state == S.PREPARED and o.receiver.paused_at is not None:
         return f"{name} was paused by {o.receiver.paused_by}"
+    if o.next_step in (NextStep.SEND, NextStep.RESUBMIT) and (stops := what_stops_the_workflow(job, o)):
+        return f"nothing is sent: {stops}"
     if o.next_step == NextStep.BLOCKED:
         return f"{name} cannot be sent to: {o.fate_note}"
     if o.state == S.CONFLICTED:

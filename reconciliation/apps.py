@@ -11,6 +11,7 @@ class ReconciliationConfig(AppConfig):
             answering,
             database,
             listening,
+            mismatched,
             notifying,
             old_messages,
             redriving,
@@ -78,5 +79,6 @@ class ReconciliationConfig(AppConfig):
         errands.register(looking_after.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)
         permits.objects_to_sending(redriving.why_not_send)
+        mismatched.stop_sends()
         hooks.explains_waiting(waiting.RANK, waiting.why_it_waits)
         deriving.after_change(reviewing.review)

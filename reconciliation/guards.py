@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dispatch.states import OperationState
-from reconciliation import words
+from reconciliation import mismatched, words
 from reconciliation.situation import Doubt, Situation
 from workflows import stopped
 from workflows.compensation import plan
@@ -82,6 +82,8 @@ def forbids_a_send(s: Situation, doubt: Doubt) -> str:
         return f"{job.held_by} holds {job.label}."
     if operation.receiver.paused_at is not None:
         return f"{operation.receiver.title} is paused."
+    if stopped := mismatched.why_not_send(job, operation):
+        return stopped
     if doubt.hard_policy:
         return doubt.hard_policy
     if not doubt.same_bytes:

@@ -138,7 +138,9 @@ def send_blocked(happened: Happened) -> None:
 def key_mismatch(happened: Happened) -> None:
     """The receiver holds other content under our key: a fault of ours, whatever became of the operation."""
     operation = _operation(happened)
-    _open(happened, _question(happened, CaseKind.KEY_MISMATCH, words.key_mismatch(operation), operation))
+    question = _question(happened, CaseKind.KEY_MISMATCH, words.key_mismatch(operation), operation)
+    # One incident at once, so there has to be a fault to name, also of a connector that says nothing.
+    _open(happened, replace(question, fault=happened.evidence.get("why") or words.OTHER_CONTENT))
 
 
 def sent_differs(happened: Happened) -> None:

@@ -18,7 +18,9 @@ def declare() -> None:
     """Make the events known that endpoints can choose."""
     events.declare(OPENED, "a question needs a person")
     events.declare(CLOSED, "a question was answered")
-    events.declare(STORM, "many cases ask about one fault of one receiver")
+    events.declare(
+        STORM, "many cases ask about one fault of one receiver, or its key mismatch stops a workflow"
+    )
 
 
 def case_opened(about: Job | Statement, case: Case, now: datetime, *, mailed: bool = True) -> None:
@@ -43,10 +45,11 @@ def _about(case: Case, event: str, key: str, title: str) -> Notice:
 
 def incident_opened(incident: Incident, cases: int, now: datetime) -> None:
     """Everybody who works on cases is told of a storm, once. In the transaction that journals it."""
+    said = "1 case" if cases == 1 else f"{cases} cases"
     notice = Notice(
         event=STORM,
         key=f"{STORM}/{incident.pk}",
-        title=f"{incident.label}: {incident.kind} at {incident.receiver.title}, {cases} cases so far",
+        title=f"{incident.label}: {incident.kind} at {incident.receiver.title}, {said} so far",
         page="incident",
         page_args=(incident.pk,),
         subject={"incident": incident.pk},

@@ -101,6 +101,9 @@ def doubted(operation: Operation) -> str:
     return _short(f'"{operation.proposed.title}" was recorded as {said}: is that wrong?')
 
 
+OTHER_CONTENT = "other content under our key"
+
+
 def key_mismatch(operation: Operation) -> str:
     return _short(
         f"Why does {operation.receiver.title} hold other content under the key of {operation.label}?"

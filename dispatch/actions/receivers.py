@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -200,8 +200,7 @@ def pause_receiver(
 def resume_receiver(*, tenant_id: int, receiver_id: int, person_id: int, now: datetime) -> ReceiverResult:
     """Let sends go on, and ring for what waited. Admins only. Raises NoSuchReceiver, NotPermitted, PauseUnchanged.
 
-    The pause is lifted in one transaction. What waited is hastened in batches after it; where somebody is at an item just
-    then, its job is rung by itself. A crash between leaves items that look again within a minute.
+    The pause is lifted in one transaction, and what waited is hastened after it (`hasten_sends`).
     """
     with acting(tenant_id):
         receiver = lock_receiver(receiver_id)
@@ -211,21 +210,35 @@ def resume_receiver(*, tenant_id: int, receiver_id: int, person_id: int, now: da
         Receiver.objects.filter(pk=receiver.pk).update(paused_at=None, paused_by="", pause_reason="")
         evidence = {"receiver": receiver.name, "paused_by": receiver.paused_by}
         tenant_journal.record(event="receiver.resumed", actor=actor, evidence=evidence)
-        due = Q(next_step_at__isnull=True) | Q(next_step_at__lte=now)
-        waiting = (
-            Operation.objects.filter(due, receiver=receiver).exclude(state__in=SETTLED).exclude(next_step="")
-        )
-        jobs = list(waiting.order_by("pk").values_list("pk", "job_id"))
+        waiting = sends_that_wait(receiver.pk, now)
+    hasten_sends(tenant_id, waiting)
+    return ReceiverResult(receiver.pk)
+
+
+def sends_that_wait(receiver_id: int, now: datetime, **narrowed: Any) -> list[tuple[int, int]]:
+    """Operations that have a step of their own to take at a receiver by now, with their jobs; `narrowed` by their fields."""
+    due = Q(next_step_at__isnull=True) | Q(next_step_at__lte=now)
+    waiting = Operation.objects.filter(due, receiver=receiver_id, **narrowed)
+    return list(
+        waiting.exclude(state__in=SETTLED).exclude(next_step="").order_by("pk").values_list("pk", "job_id")
+    )
+
+
+def hasten_sends(tenant_id: int, waiting: Sequence[tuple[int, int]]) -> None:
+    """Have them looked at now, in transactions of their own, after what they waited for was committed.
+
+    In batches; where somebody is at an item just then, its job is rung by itself. A crash between leaves items that look
+    again within a minute.
+    """
     missed: set[int] = set()
-    for start in range(0, len(jobs), HASTENED_AT_ONCE):
-        theirs = dict(jobs[start : start + HASTENED_AT_ONCE])
+    for start in range(0, len(waiting), HASTENED_AT_ONCE):
+        theirs = dict(waiting[start : start + HASTENED_AT_ONCE])
         with acting(tenant_id):
             hastened = machines.hasten(machine=MACHINE, operations=theirs)
         missed.update(job for pk, job in theirs.items() if pk not in hastened)
     for job_id in sorted(missed):
         with acting(tenant_id):
             ring_open(lock_job(job_id))
-    return ReceiverResult(receiver.pk)
 
 
 def _check(base_url: str, secret_reference: str, who: str) -> None:

@@ -12,8 +12,9 @@ from access import authority
 from access.refusals import Conflict
 from approvals.actions.repropose import NothingToRepropose, repropose_job
 from dispatch import settling
+from dispatch.actions.receivers import hasten_sends
 from dispatch.fates import in_a_sentence
-from reconciliation import locks
+from reconciliation import locks, mismatched
 from reconciliation.actions.working import (
     EvidenceMissing,
     StaleCase,
@@ -161,7 +162,8 @@ def record_outcome(
 ) -> Worked:
     """Close a case that asks about something outside of us, with one of its kind's outcomes and what shows it.
 
-    Operators and admins; no state moves. Locks job → case. Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing.
+    Operators and admins; no state moves. The answer of a key mismatch lets its workflow's sends go on: what waited is rung
+    for once it is committed. Locks job → case. Raises NoSuchCase, NotPermitted, StaleCase, NotAllowedNow, EvidenceMissing.
     """
     with working(tenant_id, case_id, person_id, VerbName.RECORD_OUTCOME.value):
         job, case = locks.lock_job_and_case(case_id)
@@ -178,7 +180,9 @@ def record_outcome(
             kind=EvidenceKind.STATEMENT, proves=f"attests: {outcome}"[:60], paper=paper,
         )  # fmt: skip
         close_case(job=job, case=case, resolution=outcome, reason=reason, actor=actor, now=now)
-        return worked(case_id, job, f"Recorded: {outcome}.")
+        done, waited = worked(case_id, job, f"Recorded: {outcome}."), mismatched.waited_for(case, job, now)
+    hasten_sends(tenant_id, waited)
+    return done
 
 
 def repropose(*, tenant_id: int, case_id: int, person_id: int, version: int, now: datetime) -> Worked:

@@ -12,12 +12,19 @@ from datetime import datetime, timedelta
 from django.db import connection
 from django.db.models import QuerySet
 
-from reconciliation.models import Case, Incident
+from reconciliation.models import Case, CaseKind, Incident
 
 STORM = 5
 """So many open cases of one fault make an incident,"""
 WINDOW = timedelta(minutes=10)
 """if they were opened within this time."""
+AT_ONCE = (CaseKind.KEY_MISMATCH.value,)
+"""Of these kinds one alone is an incident: it stops what others would send too."""
+
+
+def needed(kind: str) -> int:
+    """So many open cases of one fault make an incident."""
+    return 1 if kind in AT_ONCE else STORM
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +63,13 @@ def join(fault: Fault, now: datetime) -> Joined:
     found = fault.incident()
     if found is not None:
         return Joined(found, storm=True)
-    others = fault.cases(since=now - WINDOW)
-    earlier = list(others.order_by("opened_at").values_list("opened_at", flat=True)[: STORM - 1])
-    if len(earlier) < STORM - 1:
+    others, wanted = fault.cases(since=now - WINDOW), needed(fault.kind) - 1
+    earlier = list(others.order_by("opened_at").values_list("opened_at", flat=True)[:wanted])
+    if len(earlier) < wanted:
         return ALONE
     if not try_lock(fault):
         return Joined(None, storm=True)  # somebody is just opening it; the sweep has this case join
-    return Joined(fault.incident() or begin(fault, earlier[0], now), storm=True)
+    return Joined(fault.incident() or begin(fault, min(earlier, default=now), now), storm=True)
 
 
 def begin(fault: Fault, began_at: datetime, now: datetime) -> Incident:

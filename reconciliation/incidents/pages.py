@@ -16,6 +16,7 @@ from access.refusals import NotFound
 from access.roles import Role
 from reconciliation.bulk.selecting import Filters, chosen
 from reconciliation.bulk.verbs import TERMS, BulkVerb, terms_of
+from reconciliation.mismatched import stopped_workflows
 from reconciliation.models import Bulk, BulkState, Case, Incident
 from reconciliation.words import state_words
 
@@ -63,13 +64,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class IncidentPage:
-    """One incident. `answers`: how its cases were resolved, and how many each way."""
+    """One incident. `answers`: how its cases were resolved, and how many each way. `stopped`: workflows of which nothing is
+    sent to its receiver until its cases are answered."""
 
     row: Row
     offers: Sequence[Offer]
     may: bool
     answers: Sequence[tuple[str, int]]
     lines: Sequence[Line]
+    stopped: Sequence[str] = ()
 
     @property
     def resolved(self) -> int:
@@ -89,7 +92,7 @@ def closed_incidents() -> list[Row]:
 
 
 def incident_page(incident_id: int, roles: frozenset[Role]) -> IncidentPage:
-    """One incident. Eleven queries at most. Raises NoSuchIncident."""
+    """One incident. Twelve queries at most. Raises NoSuchIncident."""
     rows = _rows(Incident.objects.filter(pk=incident_id).select_related("receiver"))
     if not rows:
         raise NoSuchIncident(f"There is no incident {incident_id} here.")
@@ -101,6 +104,7 @@ def incident_page(incident_id: int, roles: frozenset[Role]) -> IncidentPage:
         may=Role.OPERATOR in roles,
         answers=list(resolved.annotate(n=Count("pk")).order_by("-n", "resolution")),
         lines=sorted(_lines(row.incident), key=lambda line: line.at, reverse=True)[:LINES],
+        stopped=stopped_workflows(row.incident),
     )
 
 

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Exists, Min, OuterRef, QuerySet
+from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
 
 from access.roles import Actor, ActorKind
 from access.tenancy import acting
 from access.tenant_journal import record
 from reconciliation import notifying
-from reconciliation.incidents.joining import STORM, WINDOW, Fault, begin, try_lock
+from reconciliation.incidents.joining import AT_ONCE, STORM, WINDOW, Fault, begin, try_lock
 from reconciliation.models import Case, Incident
 from workflows import clock
 from workflows.errands import Errand
@@ -26,7 +26,8 @@ from workflows.locks import lock_name
 LATE = timedelta(hours=1)
 """What comes so soon after an incident closed opens it again."""
 
-AT_ONCE = 2000
+ADOPTED_AT_ONCE = 2000
+_ALONE = ", ".join(f"'{kind}'" for kind in AT_ONCE)
 
 FIND = f"""
 SELECT tenant_id, id FROM reconciliation_incident i WHERE closed_at IS NULL AND (announced_at IS NULL OR NOT EXISTS (
@@ -39,10 +40,10 @@ SELECT c.tenant_id, min(c.id) FROM reconciliation_case c
 WHERE c.resolved_at IS NULL AND c.incident_id IS NULL AND c.receiver_id IS NOT NULL AND c.fault <> ''
   AND c.opened_at > now() - interval '1 hour'
 GROUP BY c.tenant_id, c.receiver_id, c.kind, c.fault
-HAVING count(*) FILTER (WHERE c.opened_at > now() - interval '10 min') >= {STORM} OR EXISTS (
+HAVING count(*) FILTER (WHERE c.opened_at > now() - interval '10 min') >= CASE WHEN c.kind IN ({_ALONE}) THEN 1 ELSE {STORM} END OR EXISTS (
   SELECT FROM reconciliation_incident i WHERE i.tenant_id = c.tenant_id AND i.receiver_id = c.receiver_id
   AND i.kind = c.kind AND i.fault = c.fault AND i.began_at <= max(c.opened_at) AND (i.closed_at IS NULL OR i.closed_at > now() - interval '1 hour'))
-"""  # noqa: S608 - a number of this code
+"""  # noqa: S608 - names and a number of this code
 _ADOPT = """
 UPDATE reconciliation_case SET incident_id = %s WHERE id IN (
   SELECT id FROM reconciliation_case WHERE receiver_id = %s AND kind = %s AND fault = %s AND resolved_at IS NULL
@@ -63,7 +64,7 @@ class Swept:
 
 def turn(tenant_id: int, found_id: int, worker: str) -> bool:
     """Bring the organisation's incidents up to date with its cases. A repeat changes nothing."""
-    return sweep(tenant_id, Actor(kind=ActorKind.WORKER, name=worker), clock.now()).joined >= AT_ONCE
+    return sweep(tenant_id, Actor(kind=ActorKind.WORKER, name=worker), clock.now()).joined >= ADOPTED_AT_ONCE
 
 
 def sweep(tenant_id: int, actor: Actor, now: datetime) -> Swept:
@@ -80,14 +81,15 @@ def sweep(tenant_id: int, actor: Actor, now: datetime) -> Swept:
 
 
 def _begin_missed(tenant_id: int, now: datetime) -> int:
-    """Storms whose cases opened side by side, so that none of them saw the others."""
+    """Storms whose cases opened side by side, so that none of them saw the others; and what should be one at once, of which
+    another transaction held the lock and was rolled back."""
     recent = Case.objects.filter(resolved_at__isnull=True, incident__isnull=True, receiver__isnull=False)
     recent = recent.filter(opened_at__gt=now - WINDOW).exclude(fault="")
     same = (
         recent.values("receiver", "kind", "fault").annotate(n=Count("pk"), began=Min("opened_at")).order_by()
     )
     begun = 0
-    for row in same.filter(n__gte=STORM):
+    for row in same.filter(Q(n__gte=STORM) | Q(kind__in=AT_ONCE)):
         fault = Fault(tenant_id, row["receiver"], row["kind"], row["fault"])
         if (
             fault.incident() is None
@@ -128,7 +130,9 @@ def _closed_lately(fault: Fault, now: datetime) -> Incident | None:
 
 def _adopt(incident: Incident) -> int:
     """Have cases of its fault join that opened just before it, or without seeing it. Those that are locked join later."""
-    values: list[Any] = [incident.receiver_id, incident.kind, incident.fault, incident.began_at, AT_ONCE]
+    # Of two such cases side by side, either may have been opened with the earlier clock; one has opened the incident.
+    since = incident.began_at - (WINDOW if incident.kind in AT_ONCE else timedelta())
+    values: list[Any] = [incident.receiver_id, incident.kind, incident.fault, since, ADOPTED_AT_ONCE]
     with connection.cursor() as cursor:
         cursor.execute(_ADOPT, [incident.pk, *values])
         return int(cursor.rowcount)

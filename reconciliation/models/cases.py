@@ -150,6 +150,12 @@ class Case(TenantModel):
                 condition=Q(resolved_at__isnull=True, incident__isnull=True, receiver__isnull=False),
                 name="case_ungrouped",
             ),
+            # Every send asks for them: mostly there is none.
+            models.Index(
+                fields=["tenant", "receiver"],
+                condition=Q(kind="key mismatch", resolved_at__isnull=True),
+                name="case_key_mismatch",
+            ),
             # The queue's counts are read from it alone: 20,000 rows without a look at the table.
             models.Index(
                 fields=["tenant", "kind"],

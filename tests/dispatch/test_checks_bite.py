@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from access import authority
 from access.actions.tenants import revoke_tenant
-from access.roles import Role
+from access.roles import WORKER, Role
 from access.switches import switches_of
 from access.tenancy import acting
 from approvals import standing
@@ -27,6 +27,7 @@ from dispatch.looking import UNSEEN, Looked, SourceSeen
 from dispatch.models import Operation, Receiver
 from dispatch.opening import NotOpened, Opened, open_submission
 from dispatch.wire import NotBegun
+from reconciliation.mismatched import HELD_BACK
 from tests.approvals.biting import PASSES, Switch, passing, switched_off
 from tests.approvals.world import World, draft, operation
 from tests.dispatch.world import (
@@ -301,6 +302,12 @@ def restored(d: Dispatching, job: Job) -> None:
     as_owner("access_tenant", "restored_at = now(), known_until = now() WHERE id = %s", [d.tenant_id])
 
 
+def mismatched(d: Dispatching, job: Job) -> None:
+    with acting(d.tenant_id):
+        evidence = {"operation_id": Operation.objects.get(job=job).pk, "why": "other content"}
+        journal.record(job=lock_job(job.pk), event="operation.key_mismatch", actor=WORKER, evidence=evidence)
+
+
 LAST: dict[str, Callable[[Dispatching, Job], None]] = {
     TAKEN: close_it,
     "the claim is another's": take_claim,
@@ -308,6 +315,7 @@ LAST: dict[str, Callable[[Dispatching, Job], None]] = {
     "a cancel was asked for": cancel,
     "the job is held": hold,
     "the receiver is paused": paused,
+    HELD_BACK: mismatched,
     "the organisation is revoked": revoked,
     SHUT: shut,
     COPIED: copied,
