@@ -37,16 +37,32 @@ class Places(Protocol):
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """The answer as one JSON object, or Unreadable. A page, a part or nothing at all is not an answer."""
+    """The answer as one JSON object, or Unreadable. A page, a part or nothing at all is not an answer, nor is what two readers
+    may read differently: a name that stands there twice."""
     if not body.strip():
         raise Unreadable("the answer has no body")
     try:
-        content = json.loads(body.decode("utf-8"), parse_float=str)
+        content = json.loads(
+            body.decode("utf-8"), parse_float=str, parse_constant=_no_number, object_pairs_hook=_once_each
+        )
     except (UnicodeDecodeError, ValueError, RecursionError):
         raise Unreadable("the answer is not readable JSON") from None
     if not isinstance(content, dict):
         raise Unreadable("the answer is not a JSON object")
     return content
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise Unreadable(f"the answer says {json.dumps(name[:60])} twice")
+        content[name] = value
+    return content
+
+
+def _no_number(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def receipt_of(places: Places, content: dict[str, Any]) -> str:

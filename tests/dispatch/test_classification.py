@@ -115,6 +115,21 @@ def test_a_success_that_cannot_be_read_is_doubt(body: bytes, problem: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (b', "id": "R-2"}', 'the answer says "id" twice'),
+        (b', "more": {"a": 1, "a": 1}}', 'the answer says "a" twice'),
+        (b', "more": NaN}', "the answer is not readable JSON"),
+    ],
+)
+def test_a_success_that_two_readers_may_read_differently_is_doubt(extra: bytes, said: str) -> None:
+    as_approved = as_json(RECEIPT)
+    assert read(answer(200, as_approved)).outcome is O.APPLIED
+    reading = read(answer(200, as_approved[:-1] + extra))
+    assert (reading.outcome, said in reading.fault) == (O.UNKNOWN, True)
+
+
+@pytest.mark.parametrize(
     "told",
     [
         {**RECEIPT, "fields": {"limit": "4800.0"}},
