@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 
 from access.models import Person, Tenant
 from access.roles import Role
 from access.tenancy import acting, reading
+from dispatch.locks import database_clock
 from tests.dispatch.world import as_engine
 from tests.support import eventually, make_person, make_tenant, running_engine
 from tests.workflows import fan_outs
 from tests.workflows.test_needs import states, submit, summary
-from workflows import hooks
+from workflows import explaining, hooks
 from workflows.engine.engine import Engine
 from workflows.models import Attempt, Job, Limit, SharedLimit, WorkItem
 from workflows.states import ItemState
@@ -101,6 +103,89 @@ def test_over_its_rate_work_waits_visibly_and_takes_no_attempt(
     with acting(tenant.pk):
         Limit.objects.update(requests_per_minute=6000, closed_until=None, requests_due=None)
     assert summary(tenant, job_id) == ["R1", "R2", "R3"]
+
+
+def test_over_its_tokens_work_waits_until_the_minute_has_moved_on_and_takes_no_attempt(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    """60 tokens a minute, and each item is known to use 100 of them: one at a time, 111 s apart. No test waits so long:
+    the minute moves on by what is kept of it."""
+    limit(tenant, tokens_per_minute=60, average_tokens=100)
+    job_id = submit(tenant, submitter, "test-limited", "ok", "ok", "ok")
+    for let_in in (1, 2):
+        waiting = [1] * let_in + [0] * (3 - let_in)
+        eventually(lambda waiting=waiting: attempts(tenant, job_id) == waiting, what=f"{let_in} let in")
+        sentence = eventually(lambda: why(tenant, job_id), what="the reason")
+        with reading(tenant.pk):
+            row = Limit.objects.get()
+            assert row.closed_until is not None
+            assert row.closed_until > database_clock() + timedelta(seconds=60)
+            assert sentence == (
+                f"waiting for limit model-a until {explaining.clock(row.closed_until)}: 60 tokens a minute"
+            )
+        other = submit(tenant, submitter, "test-most", "ok")
+        assert summary(tenant, other) == ["R1"]
+        assert attempts(tenant, job_id) == waiting
+        with acting(tenant.pk):
+            moved = {name: F(name) - timedelta(minutes=2) for name in ("tokens_due", "closed_until")}
+            Limit.objects.update(**moved)
+    assert summary(tenant, job_id) == ["R1", "R2", "R3"]
+    assert attempts(tenant, job_id) == [1, 1, 1]
+
+
+def test_tokens_that_were_really_used_hold_up_what_comes_next(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    """It was charged the 10 that the ones before had used, and used 100: what it used more is paid for by waiting."""
+    limit(tenant, tokens_per_minute=60, average_tokens=10)
+    job_id = submit(tenant, submitter, "test-limited", "ok", "ok", "ok")
+    eventually(lambda: states(tenant, job_id).get("1") is ItemState.SUCCEEDED, what="the first")
+    sentence = eventually(lambda: why(tenant, job_id), what="the reason")
+    assert sentence.endswith(": 60 tokens a minute")
+    with reading(tenant.pk):
+        row = Limit.objects.get()
+        assert row.tokens_due is not None
+        assert row.tokens_due > database_clock() + timedelta(seconds=60)
+    assert attempts(tenant, job_id) == [1, 0, 0]
+
+
+def test_two_jobs_of_one_tenant_take_turns_however_many_items_the_first_has(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    """The first is well on its way when the second comes, and everything of both waits in one lane before the limit opens:
+    a place in the lane is by rank, and not by who came first or who has fewer before them."""
+    limit(tenant, concurrency=2)
+    many = submit(tenant, submitter, "test-limited", *["ok"] * 20, *["gate"] * 2, *["ok"] * 100)
+    eventually(lambda: sum(attempts(tenant, many)) == 22 and running(tenant) == 2, what="both places taken")
+    few = submit(tenant, submitter, "test-limited", *["ok"] * 10, key="few")
+    eventually(lambda: len(states(tenant, few)) == 10, what="the items of the second")
+    fan_outs.GATE.set()
+    assert summary(tenant, few) == [f"R{n}" for n in range(1, 11)]
+    assert len(summary(tenant, many)) == 122
+    with reading(tenant.pk):
+        rows = Attempt.objects.filter(item__stage__name="enrich").order_by("started_at", "pk")
+        order = list(rows.values_list("item__job_id", flat=True))[22:]
+    turns = order[: max(n for n, job in enumerate(order) if job == few) + 1]
+    assert turns.count(few) == 10
+    assert turns.count(many) <= 12
+    assert max(len(list(run)) for _, run in groupby(turns)) <= 4
+
+
+def test_a_second_jobs_one_item_comes_before_what_the_first_has_left(
+    engine: Engine, tenant: Tenant, submitter: Person
+) -> None:
+    """In the lane without a limit: every slot is taken by the first job, and hundreds of its items wait, as the second comes."""
+    many = submit(tenant, submitter, "test-all", *["ok"] * 20, *["gate"] * 4, *["ok"] * 300)
+    eventually(lambda: sum(attempts(tenant, many)) == 24 and running(tenant) == 4, what="every slot taken")
+    one = submit(tenant, submitter, "test-most", "ok")
+    fan_outs.GATE.set()
+    assert summary(tenant, one) == ["R1"]
+    assert len(summary(tenant, many)) == 324
+    with reading(tenant.pk):
+        rows = Attempt.objects.filter(item__job_id__in=[many, one]).order_by("started_at", "pk")
+        order = list(rows.values_list("item__job_id", flat=True))
+    begun = order.index(one)
+    assert order[:begun].count(many) <= 1 + 1 + 24 + 4, "validate, read, what ran, and one claim's share"
 
 
 def test_a_shared_limit_holds_for_all_tenants_together_and_is_shared_fairly(
