@@ -1,9 +1,10 @@
-"""A connector that kills its own process where a test says so: the careful client, with SIGKILL between its steps."""
+"""A connector that kills, freezes or holds up its own process where a test says so, between the careful client's steps."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 from dispatch.connectors.http import HttpConnector
@@ -13,15 +14,27 @@ from dispatch.wire import Barrier, Exchange
 FOLDER = "COUNTERFOIL_TEST_FOLDER"
 """The environment's name for a folder: a file in it says where to die next, and is gone before the process is."""
 OPENED, MARKED, TAKEN, ANSWERED, RECORDED = "opened", "marked", "taken", "answered", "recorded"
+CONNECTED = "connected"
+FREEZE = str(int(signal.SIGSTOP))
+"""What a file says whose process is to be frozen instead."""
 
 
 def dies(folder: Path, point: str, pid: int) -> None:
-    """SIGKILL to this process if it is to die here, once."""
+    """SIGKILL to this process if it is to die here, once; or the signal whose number the file says."""
     try:
+        how = (folder / point).read_text()
         (folder / point).unlink()
     except FileNotFoundError:
         return
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid, int(how or signal.SIGKILL))
+
+
+def holds(folder: Path, point: str) -> None:
+    """Stay here as long as the test's file is there; one beside it says that somebody does."""
+    pause = threading.Event()
+    while (folder / f"hold-{point}").exists():
+        (folder / f"held-{point}").touch()
+        pause.wait(0.02)
 
 
 class Dying(HttpConnector):
@@ -33,9 +46,11 @@ class Dying(HttpConnector):
         dies(folder, OPENED, pid)
 
         def mark() -> None:
+            dies(folder, CONNECTED, pid)
             barrier()
             dies(folder, MARKED, pid)
 
         seen = super().send(sending, mark)
         dies(folder, ANSWERED, pid)
+        holds(folder, ANSWERED)
         return seen

@@ -15,7 +15,9 @@ from django_q.tasks import async_task
 
 from dispatch.contracts import Timeouts
 from examples.demos.workers import Cluster, live_workers
+from tests.crash import dying
 from tests.dispatch.faults import FaultServer, read_all
+from tests.dispatch.own_connectors import installed
 from tests.dispatch.test_flow import receipt
 from tests.dispatch.world import Dispatching, a_contract
 from tests.support import eventually
@@ -45,20 +47,29 @@ class Holding:
 
 
 @pytest.fixture
-def worker(transactional_db: None, tmp_path: Path) -> Iterator[Callable[[], int]]:
-    """Starts a cluster of one worker process; calling it again tells the one that serves now."""
+def worker(
+    transactional_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], int]]:
+    """Starts a cluster of one worker process; calling it again tells the one that serves now.
+
+    A receiver may use its connector "dying".
+    """
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     cluster = Cluster(
         environment={
             "DATABASE_URL": os.environ["DATABASE_URL"],
             "COUNTERFOIL_WORKFLOWS": "tests.workflows_for_tests",
             "COUNTERFOIL_WORKERS": "1",
             "COUNTERFOIL_SLOTS": "2",
+            "PYTHONPATH": path,
+            dying.FOLDER: str(tmp_path),
         },
         log=tmp_path / "workers.log",
     )
-    cluster.start()
-    yield lambda: eventually(live_workers, seconds=30, what="a worker")[-1].pid
-    cluster.kill()
+    with installed(tmp_path, monkeypatch, dying="tests.crash.dying:Dying"):
+        cluster.start()
+        yield lambda: eventually(live_workers, seconds=30, what="a worker")[-1].pid
+        cluster.kill()
 
 
 def _alarm(pid: int) -> None:
@@ -116,9 +127,38 @@ def test_send_whose_process_ended_before_the_answer_is_a_question_for_a_person_a
     assert len(d.submissions(job)) == 1
 
 
-def _in_the_air(server: FaultServer, holding: Holding) -> tuple[Dispatching, Job]:
-    """A job whose request has arrived, is marked as begun, and has no answer."""
-    d = Dispatching.make(server.url, a_contract(timeouts=PATIENT))
+@pytest.mark.parametrize(
+    ("strike", "came_to"),
+    [
+        (_alarm, ("CONFIRMED", "applied")),
+        (_guard, ("CONFIRMED", "applied")),
+        (_bare_signal, ("NEEDS_RECONCILIATION", "unknown")),
+    ],
+)
+def test_time_out_between_the_answer_and_its_record_has_nothing_sent_again(
+    worker: Callable[[], int], strike: Callable[[int], None], came_to: tuple[str, str], tmp_path: Path
+) -> None:
+    """The process has read the answer and is held up before it saves it. A process that ends there takes the answer along."""
+    holding, struck, held = Holding(), worker(), tmp_path / f"held-{dying.ANSWERED}"
+    holding.may_answer.set()
+    (tmp_path / f"hold-{dying.ANSWERED}").touch()
+    with FaultServer(holding, holding) as server:
+        d, job = _in_the_air(server, holding, connector="dying")
+        eventually(held.exists, what="the answer, read")
+        assert d.submissions(job)[0].closed_at is None
+        strike(struck)
+        (tmp_path / f"hold-{dying.ANSWERED}").unlink()
+        eventually(lambda: d.job_state(job) == came_to[0], seconds=30, what=came_to[0])
+        eventually(lambda: not _lives(struck), seconds=30, what="the end of the process")
+        after = d.ready("V-2")
+        eventually(lambda: d.job_state(after) == "CONFIRMED", seconds=30, what="the next one's outcome")
+    assert holding.taken == ["V-1", "V-2"]
+    assert [s.outcome for s in d.submissions(job)] == [came_to[1]]
+
+
+def _in_the_air(server: FaultServer, holding: Holding, connector: str = "http") -> tuple[Dispatching, Job]:
+    """A job whose request has arrived, is marked as begun, and has no outcome."""
+    d = Dispatching.make(server.url, a_contract(timeouts=PATIENT, connector=connector))
     job = d.ready("V-1")
     eventually(lambda: holding.taken, what="the request")
     assert len(d.submissions(job)) == 1

@@ -248,6 +248,12 @@ def _kill_after_the_commit(here: Here) -> Any:
 
 
 @_an_act
+def _wait_and_kill_after_the_commit(here: Here) -> Any:
+    here.wait()
+    return _kill_after_the_commit(here)
+
+
+@_an_act
 def _break_the_committer(here: Here) -> Any:
     """A patch of what the engine needs, which no restart of a thread would take back."""
     if here.attempt == 1:

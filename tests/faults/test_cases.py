@@ -9,6 +9,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,15 +23,16 @@ from django_q.tasks import async_task
 from access.models import Membership
 from access.roles import Role
 from access.tenancy import reading
+from config.var import PROJECT
 from examples.demos.workers import Cluster, live_workers
 from tests.faults.conftest import ActingJob
-from tests.support import eventually
+from tests.faults.test_web import web
+from tests.support import awaiting_locks, eventually
 from workflows import tasks
 from workflows.actions import submit
 from workflows.checks import queue_settings
-from workflows.engine.engine import Engine
 from workflows.engine.liveness import TAKEOVER_CLASS
-from workflows.models import Job, Stage, Worker, WorkItem
+from workflows.models import Job, JournalEntry, Stage, Worker, WorkItem
 from workflows.states import ItemState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
@@ -184,25 +188,102 @@ with psycopg.connect(sys.argv[1]) as connection:
 """
 
 
-def test_late_suspicion_ends_no_worker_that_has_renewed_its_lease(acting_job: Submit) -> None:
-    """B2: between the look and the takeover the worker renews, and its item ends. Both are looked at again."""
-    mine, other = Engine(slots=1, lease_seconds=20), Engine(slots=1, lease_seconds=20)
-    mine.start_threads()
-    other.start_threads()
-    try:
-        job = acting_job("fine")
+def test_a_takeover_that_was_held_up_ends_no_worker_that_has_renewed_its_lease_meanwhile(
+    cluster: StartCluster, acting_job: Submit
+) -> None:
+    """B2: it has found the lease run out, and waits for the worker's row, whose next renewal is being written."""
+    started = cluster(workers=2, slots=1, lease=30)
+    job = acting_job("gated")
+    (held,) = eventually(job.starts, what="a run")
+    holder = Worker.objects.get(pid=held.pid, ended_at=None)
+    with _session() as expiring, _session() as renewing, _session(autocommit=True) as watching:
+        expiring.execute(f"{_LEASE} - interval '1 s' WHERE id = %s", [holder.pk])
+        with ThreadPoolExecutor(1) as pool:
+            next_in_line = pool.submit(
+                renewing.execute, f"{_LEASE} + interval '30 s' WHERE id = %s", [holder.pk]
+            )
+            eventually(lambda: _waits(watching, renewing), what="the renewal in line for the row")
+            expiring.commit()
+            next_in_line.result(20)
+        eventually(
+            lambda: watching.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE application_name = 'counterfoil liveness'"
+                " AND query LIKE 'SELECT lease_until%%FOR UPDATE' AND %s = ANY(pg_blocking_pids(pid))",
+                [renewing.info.backend_pid],
+            ).fetchone(),
+            what="the takeover, which has seen the lease run out",
+        )
+        renewing.commit()
+    job.go()
+    job.settled(DONE)
+    assert job.outcomes() == {"succeeded": 1}
+    assert len(job.starts()) == 1
+    assert Worker.objects.get(pk=holder.pk).ended_at is None
+    assert "took over" not in started.log_text
+
+
+_LEASE = "UPDATE workflows_worker SET lease_until = clock_timestamp()"
+
+
+def _session(*, autocommit: bool = False) -> psycopg.Connection[tuple[Any, ...]]:
+    return psycopg.connect(os.environ["DATABASE_URL"], autocommit=autocommit)
+
+
+def _waits(watching: psycopg.Connection[Any], who: psycopg.Connection[Any]) -> bool:
+    found = watching.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", [who.info.backend_pid])
+    return found.fetchone() == (True,)
+
+
+def test_sweeps_of_two_clusters_that_overlap_move_a_job_on_once(
+    cluster: StartCluster, acting_job: Submit
+) -> None:
+    """A9: two are started beside the first; all three find what a process left that died, and all wait for the job to act on it."""
+    cluster(workers=1, slots=1)
+    job = acting_job("wait-and-kill-after-the-commit")
+    (dying,) = eventually(job.starts, what="a run")
+    with _session() as reading_it, _session(autocommit=True) as watching:
+        reading_it.execute("SELECT 1 FROM workflows_job WHERE id = %s FOR SHARE", [job.job_id])
+        job.go()
         job.settled(DONE)
-        with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as login:
-            login.execute("SET ROLE counterfoil_engine")
-            other._liveness._take_over(login, mine.worker_id, "lease lost", "its lease ran out")
-            other._liveness._take_over(login, mine.worker_id, "worker died", "its process ended")
-        assert Worker.objects.get(pk=mine.worker_id).ended_at is None
-        assert job.outcomes() == {"succeeded": 1}
-    finally:
-        for engine in (mine, other):
-            engine.request_stop()
-        for engine in (mine, other):
-            engine.join()
+        for _ in range(2):
+            cluster(workers=1, slots=1)
+        eventually(
+            lambda: Worker.objects.filter(ended_at=None).exclude(pid=dying.pid).count() == 3,
+            seconds=30,
+            what="two more, and one in the place of the dead",
+        )
+        eventually(lambda: awaiting_locks(watching) >= 3, seconds=30, what="every sweep at the job's lock")
+        reading_it.rollback()
+    eventually(lambda: _counted(job) == 1, seconds=30, what="the next step")
+    assert Schedule.objects.count() == 1
+    with reading(job.tenant.pk):
+        assert Stage.objects.filter(job_id=job.job_id, name="count").count() == 1
+        closed = JournalEntry.objects.filter(job_id=job.job_id, event="stage.closed").values_list("evidence")
+        assert sum('"act"' in evidence for (evidence,) in closed) == 1
+
+
+def test_whatever_starts_beside_a_worker_leaves_what_it_runs_alone(
+    cluster: StartCluster, acting_job: Submit, tmp_path: Path
+) -> None:
+    """B7: web processes, commands and another cluster start, end and start again while an item runs. Only leases tell."""
+    cluster(workers=1, slots=1)
+    job = acting_job("gated")
+    (first,) = eventually(job.starts, what="a run")
+    for _ in range(2):
+        with web(tmp_path / "web.log"):
+            subprocess.run(
+                [sys.executable, "manage.py", "health"], cwd=PROJECT, check=True, stdout=subprocess.DEVNULL
+            )
+            before = {w.pk for w in live_workers()}
+            beside = cluster(workers=1, slots=1)
+            newer = Worker.objects.exclude(pk__in=before).filter(swept_at__isnull=False)
+            eventually(newer.exists, seconds=30, what="its sweep")
+            beside.stop()
+    job.go()
+    job.settled(DONE)
+    assert job.starts() == [first]
+    assert job.outcomes() == {"succeeded": 1}
+    assert "took over" not in beside.log_text
 
 
 @pytest.mark.long
@@ -227,16 +308,16 @@ def test_job_moves_on_though_the_process_died_right_after_the_last_commit(
     job = acting_job("kill-after-the-commit")
     job.settled(DONE)
 
-    def opened() -> bool:
-        with reading(job.tenant.pk):
-            done = WorkItem.objects.filter(job_id=job.job_id, stage__name="count", state=DONE.number)
-            return done.count() == 1
-
-    eventually(opened, seconds=30, what="the next step")
+    eventually(lambda: _counted(job) == 1, seconds=30, what="the next step")
     assert len(job.starts()) == 1
     assert not _lives(job.starts()[0].pid)
     with reading(job.tenant.pk):
         assert Stage.objects.filter(job_id=job.job_id, name="count").count() == 1
+
+
+def _counted(job: ActingJob) -> int:
+    with reading(job.tenant.pk):
+        return WorkItem.objects.filter(job_id=job.job_id, stage__name="count", state=DONE.number).count()
 
 
 def _lives(pid: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -15,13 +16,14 @@ from access.roles import Role
 from access.tenancy import acting
 from tests.dispatch.world import make_worker
 from tests.support import eventually, make_person, make_tenant
+from tests.workflows import definitions
 from tests.workflows.test_engine import items, submit
 from workflows.claims import Claim
 from workflows.engine import marks, rows, sql
 from workflows.engine.connections import Connection, connect, plan_by_index
 from workflows.engine.engine import Engine
 from workflows.engine.marks import Marks
-from workflows.models import Lane, WorkItem
+from workflows.models import Lane, Worker, WorkItem
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -162,6 +164,34 @@ def test_marks_are_used_only_while_the_start_is_dear_and_never_for_long() -> Non
     eventually(found.look_from_start, seconds=marks.LONGEST_SECONDS, what="a look from the start")
     found.claimed([], took=0.001, from_start=True, idle=False)
     assert found.look_from_start()
+
+
+def test_renewing_a_lease_touches_no_item(tenant: Tenant, submitter: Person) -> None:
+    """It is on the worker's narrow row: an item that runs for long leaves no dead version with each renewal."""
+    definitions.GATE.clear()
+    engine = Engine(slots=1, lease_seconds=1)
+    engine.start_threads()
+    try:
+        job_id = submit(tenant, submitter, acts=["gate"])
+        eventually(lambda: items(tenant, job_id) == [("1", ItemState.RUNNING, 1)], what="it to run")
+        with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as owner:
+            versions = "SELECT id, xmin::text, ctid::text FROM workflows_workitem ORDER BY id"
+            before, leases = owner.execute(versions).fetchall(), {_lease(engine)}
+
+            def renewed_twice() -> bool:
+                leases.add(_lease(engine))
+                return len(leases) > 2
+
+            eventually(renewed_twice, what="two renewals")
+            assert owner.execute(versions).fetchall() == before
+    finally:
+        definitions.GATE.set()
+        engine.request_stop()
+        engine.join()
+
+
+def _lease(engine: Engine) -> datetime:
+    return Worker.objects.values_list("lease_until", flat=True).get(pk=engine.worker_id)
 
 
 def test_jobs_come_to_their_end_while_every_claim_is_dear(
