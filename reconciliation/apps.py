@@ -9,6 +9,7 @@ class ReconciliationConfig(AppConfig):
         from dispatch import deriving, permits
         from reconciliation import (
             answering,
+            budgets,
             database,
             listening,
             mismatched,
@@ -77,6 +78,7 @@ class ReconciliationConfig(AppConfig):
         errands.register(undelivered.ERRAND)
         errands.register(old_messages.ERRAND)
         errands.register(looking_after.ERRAND)
+        errands.register(budgets.ERRAND)
         hooks.objects_to_redrive(redriving.why_not)
         permits.objects_to_sending(redriving.why_not_send)
         mismatched.stop_sends()

@@ -99,6 +99,10 @@ KINDS: dict[CaseKind, Terms] = {
     ),
     CaseKind.DEADLINE_PASSED: Terms(_hours(4), (_V.RELEASE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD),
     CaseKind.RESTORED: Terms(_hours(4), (_V.RELEASE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD),
+    # Nobody says that it is answered: it closes when the limit lets work through again. One a limit, at a job that waits.
+    CaseKind.BUDGET_PASSED: Terms(
+        _hours(4), (_V.CANCEL,), owner=Role.ADMIN, blocking=False, queue=Queue.HELD
+    ),
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.FACT_CHANGED: Terms(_hours(24), (_V.RUN_AGAIN, _V.REPROPOSE, _V.GIVE_UP)),

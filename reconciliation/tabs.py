@@ -34,7 +34,12 @@ TABS: tuple[Tab, ...] = (
     Tab("duplicate", "Possible duplicate", "unknown", (K.POSSIBLE_DUPLICATE, K.CONTRADICTED), always=True),
     Tab("unclaimed", "Unclaimed statement lines", "found", (K.UNCLAIMED,), always=True),
     Tab("exhausted", "Retry exhausted", "exhausted", (K.RETRY_EXHAUSTED, K.PERMANENT_ERROR)),
-    Tab("held", "Held", "held", (K.REVISION_MISSING, K.DEADLINE_PASSED, K.RESTORED, K.SEND_BLOCKED)),
+    Tab(
+        "held",
+        "Held",
+        "held",
+        (K.REVISION_MISSING, K.DEADLINE_PASSED, K.BUDGET_PASSED, K.RESTORED, K.SEND_BLOCKED),
+    ),
     Tab(
         "again",
         "Waiting for a new proposal",

@@ -128,6 +128,10 @@ def deadline_passed(job: Job) -> str:
     return _short(f"{job.label} was not prepared by its deadline and is held")
 
 
+def budget_passed(limit: str) -> str:
+    return _short(f"The budget of limit {limit} is used up for today: raise it, or let the work wait?")
+
+
 def restored(job: Job) -> str:
     return _short(f"What became of {job.label} after the backup? It is held until somebody has asked")
 

@@ -36,6 +36,7 @@ STOPPED = (
     CaseKind.PERMANENT_ERROR,
     CaseKind.REVISION_MISSING,
     CaseKind.DEADLINE_PASSED,
+    CaseKind.BUDGET_PASSED,
     CaseKind.RESTORED,
 )
 

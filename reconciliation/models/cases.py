@@ -44,6 +44,7 @@ class CaseKind(models.TextChoices):
     UNDELIVERABLE = "undeliverable event"
     UNCLAIMED = "unclaimed statement lines"
     RESTORED = "restored from backup"
+    BUDGET_PASSED = "budget passed"
 
 
 class Case(TenantModel):
@@ -155,6 +156,12 @@ class Case(TenantModel):
                 fields=["tenant", "receiver"],
                 condition=Q(kind="key mismatch", resolved_at__isnull=True),
                 name="case_key_mismatch",
+            ),
+            # Looked for every few seconds: there are as many as limits whose day's budget is used up.
+            models.Index(
+                fields=["item"],
+                condition=Q(kind="budget passed", resolved_at__isnull=True),
+                name="case_budget_passed",
             ),
             # The queue's counts are read from it alone: 20,000 rows without a look at the table.
             models.Index(
