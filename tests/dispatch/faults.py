@@ -142,6 +142,13 @@ def closes_midway(connection: socket.socket) -> bytes:
     return data
 
 
+def resets_midway(connection: socket.socket) -> bytes:
+    """Takes the head and a little more, and breaks off."""
+    data = connection.recv(4096)
+    _reset(connection)
+    return data
+
+
 def sips(connection: socket.socket) -> bytes:
     """Takes a little every now and then: no single write ever waits for long."""
     data = b""

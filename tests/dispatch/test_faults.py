@@ -6,18 +6,21 @@ import importlib.metadata
 import socket
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from threading import Event, Thread
 from typing import Any
 
+import httpx
 import pytest
 import trustme
 
 from access import outbound
 from dispatch.classification import Outcome, Reading, read_exchange
-from dispatch.contracts import Action, Meaning, Timeouts
-from dispatch.wire import FIRST_BYTE, NotBegun, Request, exchange
+from dispatch.contracts import Action, KeyLocation, Meaning, Signal, Timeouts
+from dispatch.wire import FIRST_BYTE, Exchange, NotBegun, Request, exchange
 from tests.dispatch.faults import (
     Behaviour,
     FaultServer,
@@ -29,12 +32,14 @@ from tests.dispatch.faults import (
     read_all,
     reset_after_read,
     reset_at_once,
+    resets_midway,
     says,
     silence,
     sips,
     stops_reading,
 )
 from tests.dispatch.world import BODY, RECEIPT, a_contract, as_json
+from tests.support import eventually
 
 O = Outcome  # noqa: E741 - a table reads better with one letter
 NOW = datetime(2026, 3, 13, 12, 0, tzinfo=UTC)
@@ -58,6 +63,39 @@ class Row:
     body: bytes = SMALL
     contract: dict[str, Any] = field(default_factory=dict)
 
+
+KEYED = {
+    "key_location": KeyLocation.HEADER, "key_name": "Idempotency-Key", "deduplicates": True, "retention": 86_400,
+    "mismatch_signals": (Signal(status=422, path="code", equals="key_reused"),),
+    "in_progress_signals": (Signal(status=409, path="code", equals="key_in_progress"),),
+    "duplicate_signals": (Signal(status=409, path="code", equals="duplicate"),),
+    "duplicate_is_proof": True, "duplicate_receipt_path": "existing",
+}  # fmt: skip
+EXISTS = as_json({"code": "duplicate", "existing": "R-1"})
+SAYS_NOTHING = {
+    "actions": {
+        "update": Action(
+            method="PUT",
+            path="/vendors/{record}",
+            success={"204": Meaning.APPLIED},
+            receipt_required=False,
+        )
+    }
+}
+SAYS_WHY_NOT = {
+    "actions": {"update": a_contract().actions["update"].model_copy(update={"errors_path": "userErrors"})}
+}
+MEANT = {
+    (O.REFUSED, False): (400, 402, 404, 405, 410, 411, 412, 413, 414, 415, 422, 431, 451, 501),
+    (O.NOT_APPLIED, True): (401, 403, 407),
+    (O.NOT_APPLIED, False): (421, 425, 429),
+    (O.PENDING, False): (202,),
+    (O.UNKNOWN, False): (
+        200, 201, 203, 204, 205, 206, 207, 208, 226, 300, 301, 302, 303, 304, 305, 307, 308, 399, 406, 408, 409, 416,
+        417, 418, 423, 424, 426, 428, 499, 500, 502, 503, 504, 505, 506, 507, 508, 510, 511, 520, 599,
+    ),
+}  # fmt: skip
+"""What each status means by itself and whether it waits for a person; a success names what it has done, or is doubt."""
 
 ROWS = {
     # The connection broke, or nothing came.
@@ -103,10 +141,25 @@ ROWS = {
         says(b"HTTP/1.1 103 Early Hints\r\n\r\n" + HEAD + b"Connection: close\r\n\r\n" + as_json(RECEIPT)),
         O.APPLIED, 200,
     ),
+    "made anew as approved": Row(answers(201, as_json(RECEIPT)), O.APPLIED, 201),
+    "204 that the contract knows": Row(answers(204), O.APPLIED, 204, contract=SAYS_NOTHING),
     "done otherwise": Row(answers(200, as_json({**RECEIPT, "record": "V-2"})), O.CONFLICTED, 200),
     "errors in a success": Row(answers(200, as_json({"userErrors": [{"field": "limit"}]})), O.UNKNOWN, 200),
+    "errors that the contract knows": Row(
+        answers(200, as_json({"userErrors": [{"field": "limit"}]})), O.REFUSED, 200, contract=SAYS_WHY_NOT
+    ),
+    "errors beside a receipt": Row(
+        answers(200, as_json({**RECEIPT, "userErrors": ["limit"]})), O.CONFLICTED, 200, contract=SAYS_WHY_NOT
+    ),
     "accepted": Row(answers(202), O.PENDING, 202),
+    "accepted, with a place to ask": Row(answers(202, Location="/operations/7"), O.PENDING, 202),
     "an answer for each part": Row(answers(207, as_json({"items": [{"status": 409}]})), O.UNKNOWN, 207),
+    "the key is in use": Row(answers(409, as_json({"code": "key_in_progress"})), O.IN_PROGRESS, 409, contract=KEYED),
+    "the key came with other content": Row(
+        answers(422, as_json({"code": "key_reused"})), O.KEY_MISMATCH, 422, blocked=True, contract=KEYED
+    ),
+    "it is there already": Row(answers(409, EXISTS), O.APPLIED, 409, contract=KEYED),
+    "it is there already, and the contract does not know": Row(answers(409, EXISTS), O.UNKNOWN, 409),
     "a redirect to a cloud's metadata": Row(
         answers(307, Location="http://169.254.169.254/latest/meta-data/"), O.UNKNOWN, 307
     ),
@@ -114,21 +167,20 @@ ROWS = {
     "413 before the body has come": Row(
         early(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"), O.REFUSED, 413, body=LARGE
     ),
-    "401": Row(answers(401), O.NOT_APPLIED, 401, blocked=True),
-    "408": Row(answers(408), O.UNKNOWN, 408),
     "408 that the contract knows": Row(
         answers(408), O.NOT_APPLIED, 408, contract={"definite_not_applied_codes": frozenset({408})}
     ),
-    "409": Row(answers(409), O.UNKNOWN, 409),
-    "412": Row(answers(412), O.REFUSED, 412),
-    "421": Row(answers(421), O.NOT_APPLIED, 421),
-    "422": Row(answers(422), O.REFUSED, 422),
-    "425": Row(answers(425), O.NOT_APPLIED, 425),
-    "429": Row(answers(429, Retry_After="3"), O.NOT_APPLIED, 429),
-    "500": Row(answers(500), O.UNKNOWN, 500),
-    "501": Row(answers(501), O.REFUSED, 501),
-    "503": Row(answers(503, Retry_After="3"), O.UNKNOWN, 503),
-    "504": Row(answers(504), O.UNKNOWN, 504),
+    "503 that the contract knows": Row(
+        answers(503, Retry_After="3"), O.NOT_APPLIED, 503, contract={"definite_not_applied_codes": frozenset({503})}
+    ),
+    "429, and when to come again": Row(answers(429, Retry_After="3"), O.NOT_APPLIED, 429),
+    "503, and when to come again": Row(answers(503, Retry_After="3"), O.UNKNOWN, 503),
+    # Every status, with no more than its head and where else to go.
+    **{
+        str(status): Row(answers(status, Location="/elsewhere"), outcome, status, blocked)
+        for (outcome, blocked), statuses in MEANT.items()
+        for status in statuses
+    },
 }  # fmt: skip
 
 
@@ -139,7 +191,7 @@ def read(url: str, body: bytes = SMALL, **contract: Any) -> tuple[Any, Reading, 
     seen = exchange(request, QUICK, barrier=lambda: asked.append("mark"))
     terms = a_contract(**contract)
     action = terms.actions["update"]
-    return seen, read_exchange(seen, terms, action, sent=SMALL, record="V-1", now=NOW), asked
+    return seen, read_exchange(seen, terms, action, sent=body, record="V-1", now=NOW), asked
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
@@ -186,6 +238,9 @@ def test_a_mark_that_is_refused_lets_no_byte_out_whatever_the_receiver_would_do(
         ("http://169.254.169.254", "AddressRefused", O.OUR_FAULT, True),
         ("http://10.0.0.5", "AddressRefused", O.OUR_FAULT, True),
         ("http://[::1]:1", "AddressRefused", O.OUR_FAULT, True),
+        ("http://127.0.0.1:99999", "AddressRefused", O.OUR_FAULT, True),
+        ("http://[127.0.0.1", "AddressRefused", O.OUR_FAULT, True),
+        ("http://", "AddressRefused", O.OUR_FAULT, True),
         ("gopher://127.0.0.1", "AddressRefused", O.OUR_FAULT, True),
     ],
 )
@@ -216,6 +271,62 @@ def test_a_listener_that_takes_nobody_in_is_a_time_out_before_the_mark() -> None
         seen, reading, asked = read(f"http://127.0.0.1:{listener.getsockname()[1]}")
     assert (seen.exception, reading.outcome, reading.blocked) == ("ConnectTimeout", O.NOT_SENT, False)
     assert (seen.marked, asked) == (False, [])
+
+
+def test_a_wait_for_a_free_connection_ends_before_the_mark() -> None:
+    """The pool's one connection is held by an answer that nobody reads on."""
+    asked: list[str] = []
+    with (
+        FaultServer(says(HEAD + b"Content-Length: 9\r\n\r\n"), OK) as server,
+        httpx.Client(transport=outbound.Transport(lambda stream: stream), timeout=0.2) as client,
+        client.stream("PUT", server.url, content=SMALL) as held,
+    ):
+        assert held.status_code == 200
+        with pytest.raises(httpx.PoolTimeout) as none:
+            client.put(server.url, content=SMALL, extensions={"trace": lambda event, _: asked.append(event)})
+        assert (asked, len(server.received)) == ([], 1)
+    seen = Exchange(marked=False, exception=type(none.value).__name__)
+    terms = a_contract()
+    reading = read_exchange(seen, terms, terms.actions["update"], sent=SMALL, record="V-1", now=NOW)
+    assert (reading.outcome, reading.blocked) == (O.NOT_SENT, False)
+
+
+def test_a_send_never_waits_for_the_connection_of_another() -> None:
+    """While the first of two is not answered, the second has its own and is done."""
+    second_is_done = Event()
+
+    def waits_for_the_second(connection: socket.socket) -> bytes:
+        Thread(target=lambda: (second_is_done.wait(20), OK(connection)), daemon=True).start()
+        return b""
+
+    with FaultServer(waits_for_the_second, OK) as server, ThreadPoolExecutor(1) as pool:
+        request = Request("PUT", f"{server.url}/vendors/V-1", {}, SMALL)
+        first = pool.submit(exchange, request, Timeouts(connect=1, read=20, write=1))
+        eventually(lambda: len(server.received) == 1, what="the first connection")
+        assert exchange(request, Timeouts(connect=1, read=20, write=1)).status == 200
+        second_is_done.set()
+        assert first.result(20).status == 200
+
+
+def test_a_connection_that_the_receiver_would_keep_open_is_not_used_again() -> None:
+    """It says keep-alive and leaves it open. The second send finds neither a dead connection nor somebody else's answer."""
+    body = as_json(RECEIPT)
+    keeps = HEAD + b"Connection: keep-alive\r\nKeep-Alive: timeout=60\r\nContent-Length: %d\r\n\r\n" % len(
+        body
+    )
+    ended: list[bytes] = []
+
+    def stays(connection: socket.socket) -> bytes:
+        data = read_all(connection)
+        connection.sendall(keeps + body)
+        ended.append(connection.recv(1))
+        return data
+
+    with FaultServer(stays, stays) as server:
+        assert [read(server.url)[1].outcome for _ in range(2)] == [O.APPLIED] * 2
+        assert len(server.received) == 2
+        assert b"Connection: close" in server.received[1]
+    assert ended == [b"", b""], "each was closed by us once it was answered"
 
 
 @pytest.mark.parametrize(
@@ -289,6 +400,33 @@ def test_a_certificate_that_is_trusted_is_sent_to(authority: trustme.CA) -> None
 
 
 @pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("speaks", [["h2", "http/1.1"], ["h2"]], ids=["prefers HTTP/2", "nothing but HTTP/2"])
+def test_http_2_is_not_offered_however_much_the_receiver_would_like_it(
+    authority: trustme.CA, speaks: list[str]
+) -> None:
+    """Under HTTP/2 one call may be more than one send. The hello of the real handshake names HTTP/1.1 and nothing else."""
+    spoken: list[str | None] = []
+
+    def notes_what_was_agreed(connection: socket.socket) -> bytes:
+        assert isinstance(connection, ssl.SSLSocket)
+        spoken.append(connection.selected_alpn_protocol())
+        return OK(connection)
+
+    context = served(authority)
+    context.set_alpn_protocols(speaks)
+    with FaultServer(notes_what_was_agreed, tls=context) as server:
+        _, reading, asked = read(server.url)
+        assert server.received[0].startswith(b"PUT /vendors/V-1 HTTP/1.1\r\n")
+        assert b"upgrade" not in server.received[0].lower()
+    assert spoken == ["http/1.1" if "http/1.1" in speaks else None]
+    assert (reading.outcome, asked) == (O.APPLIED, ["mark"])
+    with FaultServer(closes_midway) as bare:
+        read(bare.url.replace("http:", "https:").replace("127.0.0.1", "localhost"))
+        (hello,) = bare.received
+    assert b"\x00\x09\x08http/1.1" in hello, "a list of one protocol"
+
+
+@pytest.mark.usefixtures("trusted")
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
 @pytest.mark.parametrize(
     "case", ["another's name", "an unknown authority", "another version", "TLS 1.2, ours missing"]
@@ -313,7 +451,11 @@ def test_a_handshake_that_fails_is_never_marked_and_waits_for_a_person(
 
 @pytest.mark.parametrize(
     ("does", "exception", "blocked"),
-    [(closes_midway, "ConnectError", True), (stops_reading, "ConnectTimeout", False)],
+    [
+        (closes_midway, "ConnectError", True),
+        (resets_midway, "ConnectError", True),
+        (stops_reading, "ConnectTimeout", False),
+    ],
 )
 def test_a_peer_that_breaks_off_or_ignores_the_handshake_is_never_marked(
     does: Behaviour, exception: str, blocked: bool
