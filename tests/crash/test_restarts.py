@@ -55,7 +55,7 @@ class LaterReceiver:
     """Accepts each write, and does it when the test says so; tells by key whether it has."""
 
     def __init__(self) -> None:
-        self.done = Event()
+        self.done, self.asked, self.may_answer = Event(), Event(), Event()
         self.writes: list[str] = []
         self.looks = 0
 
@@ -67,6 +67,8 @@ class LaterReceiver:
         status, body = 202, b"{}"
         if method == "GET":
             self.looks += 1
+            self.asked.set()
+            self.may_answer.wait(4)
             status, body = (200, receipt(self.writes[0])) if self.done.is_set() else (404, b"{}")
         else:
             self.writes.append(path.rpartition("/")[2])
@@ -76,7 +78,8 @@ class LaterReceiver:
 
 
 def test_after_a_restart_what_was_submitted_is_asked_about_and_not_sent_again(start: clusters.Start) -> None:
-    """A4: the whole cluster is killed when SUBMITTED and the receiver's 202 are committed; the next one only asks."""
+    """A4: the whole cluster is killed when SUBMITTED and the receiver's 202 are committed, in the middle of its first
+    look-up; the next one only asks."""
     receiver = LaterReceiver()
     with FaultServer(*[receiver] * 200) as server:
         d = Dispatching.make(
@@ -88,8 +91,11 @@ def test_after_a_restart_what_was_submitted_is_asked_about_and_not_sent_again(st
         killed = start("tests.workflows_for_tests", workers=2, slots=2)
         job = d.ready("V-1")
         eventually(lambda: [s.outcome for s in d.submissions(job)] == ["pending"], what="the 202, recorded")
+        eventually(receiver.asked.is_set, what="a look-up, which has no answer yet")
         killed.kill()
+        receiver.may_answer.set()
         assert d.job_state(job) == "SUBMITTED"
+        assert d.observations(job) == []
         looks = receiver.looks
 
         start("tests.workflows_for_tests", workers=2, slots=2)
@@ -109,6 +115,7 @@ def test_job_goes_on_though_whoever_committed_the_proposal_or_the_approval_died_
     """B10: the worker right after the draft's commit, and the process of the manager right after the decision's."""
     receiver = LaterReceiver()
     receiver.done.set()
+    receiver.may_answer.set()
     (tmp_path / proposing.DIE).touch()
     with FaultServer(*[receiver] * 200) as server:
         d = Dispatching.make(server.url, a_lookup_contract(proves_after=None, lookup=POLLS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract, a_keyed_contract
 from tests.reconciliation.pages import address, as_person, html_of
 from tests.reconciliation.world import PATIENT, Desk, now
+from tests.support import at_once
 from web.times import span_words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -88,6 +90,17 @@ def test_who_may_not_and_what_will_not_do_is_refused_and_nothing_is_written() ->
         write(desk, "partial", HOUR, receiver_id=2**40)
     with pytest.raises(DueTimeWrittenMeanwhile):
         write(desk, "partial", HOUR, seen=write(desk, "partial", HOUR) - 1)
+    with reading(desk.tenant_id):
+        assert [r.kind for r in table() if r.written] == ["partial"]
+
+
+def test_of_two_who_write_one_at_once_the_second_is_told() -> None:
+    """Both have seen the same; without the lock both would look before either has written."""
+    desk = Desk.make("http://127.0.0.1:9", a_contract())
+    with reading(desk.tenant_id):
+        seen = last_written()
+    found = at_once(*[partial(write, desk, "partial", hours * HOUR, seen=seen) for hours in (1, 2, 3)])
+    assert sorted(type(one) is DueTimeWrittenMeanwhile for one in found) == [False, True, True]
     with reading(desk.tenant_id):
         assert [r.kind for r in table() if r.written] == ["partial"]
 

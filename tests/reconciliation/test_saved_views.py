@@ -15,6 +15,7 @@ from reconciliation.viewing import EVERYBODYS, kept_views, views
 from tests.dispatch.world import a_contract
 from tests.reconciliation.pages import address, as_person, html_of
 from tests.reconciliation.world import Desk, now
+from tests.support import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,6 +56,13 @@ def test_a_view_is_ones_own_until_it_is_shared_and_only_its_person_changes_it(de
     alone = save(desk, "Mine alone")
     with pytest.raises(NoSuchView):
         delete_view(tenant_id=desk.tenant_id, person_id=desk.admin.pk, view_id=alone)
+
+
+def test_two_that_keep_one_name_at_once_keep_it_once(desk: Desk) -> None:
+    """Two tabs of one person: the second is told in a sentence, not by a constraint."""
+    found = at_once(*[lambda: save(desk, "Held jobs")] * 3)
+    assert sum(isinstance(one, BadView) for one in found) == 2
+    assert names(desk, desk.anna) == [("Held jobs", "")]
 
 
 def test_a_view_without_a_name_a_filter_or_a_name_of_its_own_is_not_kept(desk: Desk) -> None:
