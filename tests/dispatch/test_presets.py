@@ -44,3 +44,22 @@ def test_a_path_goes_through_lists_too() -> None:
     assert [at_path(errors, p) for p in ("errors.2.code", "errors.x.code", "errors.-1", "errors.code")] == [
         None
     ] * 4
+
+
+@pytest.mark.parametrize(
+    "name", ["github-merge", "github-ref", "amazon-s3-replace", "dynamodb-put", "put-that-changes"]
+)
+def test_a_condition_without_a_key_is_never_sent_again_by_itself(name: str) -> None:
+    """Its refusal after a doubtful send may be that send's own doing: a person looks."""
+    preset = PUBLISHED[name]
+    contract = preset.contract
+    assert (contract.deduplicates, contract.lookup, contract.automatic_resubmissions) == (False, None, 0)
+    assert contract.resubmit_safe_until(NOW) is None
+    assert "person looks" in preset.note or "condition stands in the body" in preset.note
+
+
+def test_replacing_an_object_names_the_version_that_it_replaces() -> None:
+    (action,) = PUBLISHED["amazon-s3-replace"].contract.actions.values()
+    assert action.precondition == "if_match"
+    (creating,) = PUBLISHED["amazon-s3"].contract.actions.values()
+    assert creating.precondition == "if_none_match"
