@@ -3,7 +3,8 @@
 Rates are GCRA: of each rate only the time is kept at which its allowance is whole again (`*_due`). A rate of R a
 minute lets a tenth of R come at once and spaces the rest, so that no 60 seconds hold more than R. Tokens and money
 are known only afterwards: a claim is charged what the last ones used, and made good when it is done; so of those two
-a limit can be passed by what was running when it was reached. Days are UTC's.
+a limit can be passed by what was running when it was reached. Days are UTC's. A clock that is put back closes no rate of
+requests for longer than one of them takes; tokens stay owed until the time that was written.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from decimal import Decimal
 
 UNKNOWN_TOKENS = 1000.0
 """What an item is charged in tokens before any has told."""
+
+ASKED_TO_WAIT = "the other side asked to wait"
+"""Why a limit is closed until a time that cannot be computed from the rest of its row."""
 
 _MANY = 1_000_000
 
@@ -52,7 +56,7 @@ class Allowance:
 
 def allowance(limit: State, *, running: int, now: datetime) -> Allowance:
     """What `limit` allows at `now` while `running` items run under it."""
-    if limit.closed_until is not None and limit.closed_until > now:
+    if limit.closed_until is not None and limit.closed_until > now and limit.closed_why == ASKED_TO_WAIT:
         return Allowance(0, limit.closed_why, limit.closed_until)
     found = [
         a
@@ -74,8 +78,9 @@ def charged(limit: State, *, count: int, tokens: float, cost: Decimal, now: date
     """`limit` after a claim of `count` items that are expected to use `tokens` and `cost` together."""
     new = replace(limit, closed_until=None, closed_why="")
     if limit.requests_per_minute is not None:
-        spacing, _ = _spacing(limit.requests_per_minute)
-        new = replace(new, requests_due=_later(limit.requests_due, now, spacing * count))
+        spacing, burst = _spacing(limit.requests_per_minute)
+        due = min(limit.requests_due or now, now + timedelta(seconds=burst * spacing))
+        new = replace(new, requests_due=_later(due, now, spacing * count))
     if limit.tokens_per_minute is not None:
         new = replace(
             new, tokens_due=_later(limit.tokens_due, now, tokens * seconds_a_token(limit.tokens_per_minute))
@@ -100,7 +105,8 @@ def _requests(limit: State, now: datetime) -> Allowance | None:
     if limit.requests_per_minute is None:
         return None
     spacing, burst = _spacing(limit.requests_per_minute)
-    ahead = _ahead(limit.requests_due, now)
+    # Never further ahead than what may come at once: it would be a clock that has been put back.
+    ahead = min(_ahead(limit.requests_due, now), burst * spacing)
     count = math.floor((burst * spacing - ahead) / spacing + 1e-6)
     if count >= 1:
         return Allowance(count)

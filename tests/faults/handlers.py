@@ -135,6 +135,14 @@ def _later(here: Here) -> Any:
 
 
 @_an_act
+def _in_ten_minutes(here: Here) -> Any:
+    """Its first try asks for ten minutes."""
+    if here.attempt == 1:
+        raise Retryable("not now", retry_after=600)
+    return "later"
+
+
+@_an_act
 def _read_the_clock(here: Here) -> Any:
     return time.time()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -86,3 +87,23 @@ def test_a_limit_that_was_told_to_wait_waits() -> None:
     found = allowance(limit, running=0, now=NOON)
     assert (found.count, found.until) == (0, limit.closed_until)
     assert allowance(limit, running=0, now=NOON + timedelta(seconds=90)).count == 9
+
+
+@given(rate=st.integers(1, 500), back=st.floats(0, 1e6), taken=st.integers(0, 50))
+def test_a_clock_that_is_put_back_closes_a_rate_for_no_longer_than_one_request_takes(
+    rate: int, back: float, taken: int
+) -> None:
+    limit, now = State(requests_per_minute=rate), NOON
+    for _ in range(taken):
+        found = allowance(limit, running=0, now=now)
+        now = found.until or now
+        limit = charged(limit, count=1, tokens=0, cost=Decimal(0), now=now)
+    closed = allowance(limit, running=0, now=now)
+    if closed.until is not None:
+        limit = replace(limit, closed_until=closed.until, closed_why=closed.why)
+    now -= timedelta(seconds=back)
+    found = allowance(limit, running=0, now=now)
+    assert found.count or (found.until is not None and found.until - now <= timedelta(seconds=60 / rate + 1))
+    then = charged(limit, count=1, tokens=0, cost=Decimal(0), now=found.until or now)
+    until = allowance(then, running=0, now=found.until or now).until or now
+    assert until - (found.until or now) <= timedelta(seconds=60 / rate + 1)

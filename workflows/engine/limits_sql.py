@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - the statements are made of this file's own constants
 
+from workflows.limits import ASKED_TO_WAIT
 from workflows.states import ItemState
 
 RUNNING = ItemState.RUNNING.number
@@ -49,7 +50,7 @@ UPDATE {table} l SET
     ELSE l.average_cost * power(0.9, d.items)::numeric + d.cost / d.items * (1 - power(0.9, d.items))::numeric END,
   closed_until = CASE WHEN d.closes IS NULL THEN l.closed_until
     ELSE greatest(l.closed_until, clock_timestamp() + least(d.closes, 86400) * interval '1 s') END,
-  closed_why = CASE WHEN d.closes IS NULL THEN l.closed_why ELSE 'the other side asked to wait' END
+  closed_why = CASE WHEN d.closes IS NULL THEN l.closed_why ELSE '{ASKED_TO_WAIT}' END
 FROM d WHERE {matches}
 """
 

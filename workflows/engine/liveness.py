@@ -3,8 +3,9 @@
 A free lock proves only that a database session ended, not that its process did. A worker counts as dead when its
 lease has expired, or when its lock has been free for 300 ms and the server has not restarted since the worker
 registered (a restart frees the locks of the living). Who has just lost a connection itself judges nobody for 3 s: what
-cut it may have cut the others. A takeover ends the worker's row and frees its items in one transaction; a worker that
-finds its row ended abandons its claims and registers anew.
+cut it may have cut the others. Nor does who sees that the database's clock has jumped, since that ends every lease at once:
+whoever lives sees it too, and renews. A takeover ends the worker's row and frees its items in one transaction; a worker
+that finds its row ended abandons its claims and registers anew.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -34,7 +36,12 @@ SWEEP_SECONDS = 3.0
 SWEPT_AT_ONCE = 200
 FILES_SECONDS = 600.0
 GRACE_SECONDS = 3.0
-"""After our own connection was lost others may have lost theirs: so long they have to take their locks again."""
+"""After our own connection was lost others may have lost theirs: so long they have to take their locks again. So long
+they have, too, to renew their leases after the database's clock has jumped."""
+JUMP_SECONDS = 2.0
+"""By so much must the database's clock be off what it was learnt to be, and counted on, to have jumped."""
+QUICK_SECONDS = 0.5
+"""What was answered later than that is too old to learn the time from."""
 
 _REGISTER = """
 INSERT INTO workflows_worker (name, host, pid, slots, started_at, server_started_at, lease_until, ended_why)
@@ -47,13 +54,14 @@ UPDATE workflows_worker SET lease_until = clock_timestamp() + %s * interval '1 s
 WHERE id = %s AND ended_at IS NULL RETURNING clock_timestamp()
 """
 _SUSPECTS = """
-SELECT w.id, w.lease_until <= clock_timestamp(),
+SELECT clock_timestamp(), w.id, w.lease_until <= clock_timestamp(),
   w.server_started_at = pg_postmaster_start_time() AND NOT EXISTS (
     SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
       AND l.classid = %s::oid AND l.objid = w.id::oid
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-FROM workflows_worker w WHERE w.ended_at IS NULL AND w.id <> %s
+FROM (VALUES (1)) AS always LEFT JOIN workflows_worker w ON w.ended_at IS NULL AND w.id <> %s
 """
+"""The time, and the others; where there are none, one row without."""
 _END = """
 UPDATE workflows_worker SET ended_at = clock_timestamp(), ended_why = %s WHERE id = %s AND ended_at IS NULL
 RETURNING name
@@ -157,11 +165,12 @@ class Liveness:
     def _renew(self, connection: Connection, now: float) -> None:
         lease = self._engine.lease_seconds
         swept_ago = now - self._swept if self._swept else None
+        asked_at = clock.now()
         row = connection.execute(_RENEW, [lease, swept_ago, self._engine.worker_id]).fetchone()
         if row is None:
             self.start_anew()
             return
-        clock.learnt(row[0])
+        self._has_jumped(asked_at, row[0])
         self._renewed, self.lease_ends = now, now + lease
         self._engine.committer.wake()
 
@@ -173,7 +182,12 @@ class Liveness:
         self._engine.committer.abandon()
 
     def _look_for_the_dead(self, connection: Connection, now: float) -> None:
-        suspects = connection.execute(_SUSPECTS, [LOCK_CLASS, self._engine.worker_id]).fetchall()
+        asked_at = clock.now()
+        found = connection.execute(_SUSPECTS, [LOCK_CLASS, self._engine.worker_id]).fetchall()
+        if self._has_jumped(asked_at, found[0][0]):
+            self._renew(connection, time.monotonic())
+            return
+        suspects = [row[1:] for row in found if row[1] is not None]
         free = {worker for worker, _, lock_free in suspects if lock_free}
         self._free_since = {w: self._free_since.get(w, now) for w in free}
         for worker, expired, _ in suspects:
@@ -181,6 +195,21 @@ class Liveness:
                 self._take_over(connection, worker, "lease lost", "its lease ran out")
             elif worker in free and now - self._free_since[worker] >= FREE_SECONDS:
                 self._take_over(connection, worker, "worker died", "its process ended")
+
+    def _has_jumped(self, asked_at: datetime, told: datetime) -> bool:
+        """Whether the database's clock is not what we counted on when we asked it; nobody is judged for a while then.
+
+        What it told is of some moment between our question and its answer. It is learnt from now on.
+        """
+        answered_at = clock.now()
+        off = max(told - answered_at, timedelta()) or min(told - asked_at, timedelta())
+        jumped = abs(off) > timedelta(seconds=JUMP_SECONDS)
+        if jumped or answered_at - asked_at < timedelta(seconds=QUICK_SECONDS):
+            clock.learnt(told)
+        if jumped:
+            log.warning("the database's clock has jumped by %+.0f s", off.total_seconds())
+            self._judges_from = time.monotonic() + GRACE_SECONDS
+        return jumped
 
     def _take_over(self, connection: Connection, worker: int, outcome: str, why: str) -> None:
         with connection.transaction():
