@@ -42,13 +42,14 @@ class VerbName(StrEnum):
 
 
 class Queue(StrEnum):
-    """Under which heading the home page counts a case."""
+    """In which queue of the home page a case stands. Of what holds its job (HELD) it is the job that stands there."""
 
     UNRESOLVED = "unresolved outcomes"
     EXHAUSTED = "retry exhausted"
     HELD = "held jobs"
     CANCELLED_WITH_EFFECT = "cancelled with effects"
-    OTHER = "other"
+    UNCLAIMED = "unclaimed statement lines"
+    TO_BE_CORRECTED = "to be corrected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Terms:
     verbs: tuple[VerbName, ...]
     owner: Role = Role.OPERATOR
     blocking: bool = True
-    queue: Queue = Queue.OTHER
+    queue: Queue = Queue.TO_BE_CORRECTED
     outcomes: tuple[str, ...] = ()
     outlives_the_job: bool = False
 
@@ -93,16 +94,14 @@ KINDS: dict[CaseKind, Terms] = {
         outlives_the_job=True,
     ),
     CaseKind.RETRY_EXHAUSTED: Terms(_hours(8), _STUCK, queue=Queue.EXHAUSTED),
-    CaseKind.PERMANENT_ERROR: Terms(_hours(8), _CANNOT_SUCCEED),
+    CaseKind.PERMANENT_ERROR: Terms(_hours(8), _CANNOT_SUCCEED, queue=Queue.EXHAUSTED),
     CaseKind.REVISION_MISSING: Terms(
         _hours(4), (_V.RELEASE, _V.MIGRATE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD
     ),
     CaseKind.DEADLINE_PASSED: Terms(_hours(4), (_V.RELEASE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD),
     CaseKind.RESTORED: Terms(_hours(4), (_V.RELEASE, _V.GIVE_UP, _V.CANCEL), queue=Queue.HELD),
     # Nobody says that it is answered: it closes when the limit lets work through again. One a limit, at a job that waits.
-    CaseKind.BUDGET_PASSED: Terms(
-        _hours(4), (_V.CANCEL,), owner=Role.ADMIN, blocking=False, queue=Queue.HELD
-    ),
+    CaseKind.BUDGET_PASSED: Terms(_hours(4), (_V.CANCEL,), owner=Role.ADMIN, blocking=False),
     CaseKind.PROPOSAL_EXPIRED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.CHANGES_REQUESTED: Terms(_hours(24), _ASK_AGAIN),
     CaseKind.FACT_CHANGED: Terms(_hours(24), (_V.RUN_AGAIN, _V.REPROPOSE, _V.GIVE_UP)),
@@ -128,12 +127,14 @@ KINDS: dict[CaseKind, Terms] = {
     CaseKind.KEY_MISMATCH: Terms(
         _hours(2),
         (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        queue=Queue.UNRESOLVED,
         outcomes=("the key was used by somebody else", "the receiver was mistaken", "our fault, corrected"),
         outlives_the_job=True,
     ),
     CaseKind.SENT_DIFFERS: Terms(
         _hours(2),
         (_V.LOOK_UP, _V.RECORD_OUTCOME),
+        queue=Queue.UNRESOLVED,
         blocking=False,
         outcomes=(
             "the receiver did what was approved",
@@ -158,8 +159,13 @@ KINDS: dict[CaseKind, Terms] = {
         outlives_the_job=True,
     ),
     # Of a statement, not of a job. Nobody says that it is answered: it closes with its last line (`unclaimed`).
-    CaseKind.UNCLAIMED: Terms(_hours(24), (_V.SET_ASIDE,), blocking=False),
+    CaseKind.UNCLAIMED: Terms(_hours(24), (_V.SET_ASIDE,), blocking=False, queue=Queue.UNCLAIMED),
 }
+
+
+def kinds_in(queue: Queue) -> list[CaseKind]:
+    """The kinds whose cases stand in a queue of the home page."""
+    return [kind for kind, terms in KINDS.items() if terms.queue is queue]
 
 
 def terms_of(kind: str) -> Terms:

@@ -8,20 +8,18 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Q
 
 from dispatch.models import Operation
 from dispatch.units import as_amount
 from reconciliation.casepage import CasePage, case_page
-from reconciliation.kinds import Queue, terms_of
 from reconciliation.models import Case, ResolutionRequest
 from reconciliation.narrowing import EVERYTHING, Narrowing, narrowed
 from reconciliation.owners import at_work
 from reconciliation.words import state_words
-from workflows.models import Job
 
 __all__ = [
-    "CasePage", "CaseRow", "CasesPage", "QueueCounts", "case_page", "cases_of", "open_cases", "queue_counts",
+    "CasePage", "CaseRow", "CasesPage", "case_page", "cases_of", "open_cases",
 ]  # fmt: skip
 
 
@@ -72,23 +70,6 @@ class CasesPage:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueCounts:
-    """How much waits under each heading of the home page; `held_jobs` are jobs, the others cases."""
-
-    unresolved_outcomes: int
-    retry_exhausted: int
-    held_jobs: int
-    cancelled_with_effects: int
-    other: int
-    overdue: int
-
-    @property
-    def cases(self) -> int:
-        """Open cases under any heading but the held jobs'."""
-        return self.unresolved_outcomes + self.retry_exhausted + self.cancelled_with_effects + self.other
-
-
 def open_cases(
     *, now: datetime, person_id: int = 0, chosen: Narrowing = EVERYTHING, after: str = "", limit: int = 25
 ) -> CasesPage:
@@ -117,24 +98,6 @@ def cases_of(job_id: int, *, now: datetime) -> list[CaseRow]:
 def cases_of_statement(statement_id: int, *, now: datetime) -> list[CaseRow]:
     """Every case about a statement's lines, the newest first. At most 3 queries."""
     return _rows(list(_with_names(Case.objects.filter(statement_id=statement_id)).order_by("-pk")), now)
-
-
-def queue_counts(*, now: datetime) -> QueueCounts:
-    """The home page's counts. Two queries."""
-    counts = dict.fromkeys(Queue, 0)
-    grouped = Case.objects.filter(resolved_at__isnull=True).values_list("kind").order_by("kind")
-    overdue = 0
-    for kind, number, late in grouped.annotate(n=Count("pk"), late=Count("pk", filter=Q(due_at__lte=now))):
-        counts[terms_of(kind).queue] += number
-        overdue += late
-    return QueueCounts(
-        unresolved_outcomes=counts[Queue.UNRESOLVED],
-        retry_exhausted=counts[Queue.EXHAUSTED],
-        held_jobs=Job.objects.filter(held_at__isnull=False, ended_at__isnull=True).count(),
-        cancelled_with_effects=counts[Queue.CANCELLED_WITH_EFFECT],
-        other=counts[Queue.OTHER],
-        overdue=overdue,
-    )
 
 
 def _with_names(cases: Any) -> Any:

@@ -15,30 +15,14 @@ from console.links import link
 from console.queries.questions import open_questions
 from console.words import workflow_title
 from reconciliation.incidents.pages import Row, open_incidents
-from reconciliation.models import Case, CaseKind
+from reconciliation.kinds import Queue as InQueue
+from reconciliation.kinds import kinds_in
+from reconciliation.models import Case
 from reconciliation.narrowing import GROUPED
 from workflows.models import Job
 from workflows.states import ENDED, JobState
 
 SHOWN = 3
-UNRESOLVED = (
-    CaseKind.UNKNOWN_OUTCOME,
-    CaseKind.CONFLICTED,
-    CaseKind.PARTIAL,
-    CaseKind.POSSIBLE_DUPLICATE,
-    CaseKind.CONFIRMATION_OVERDUE,
-    CaseKind.CONTRADICTED,
-    CaseKind.KEY_MISMATCH,
-    CaseKind.SENT_DIFFERS,
-)
-STOPPED = (
-    CaseKind.RETRY_EXHAUSTED,
-    CaseKind.PERMANENT_ERROR,
-    CaseKind.REVISION_MISSING,
-    CaseKind.DEADLINE_PASSED,
-    CaseKind.BUDGET_PASSED,
-    CaseKind.RESTORED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +62,30 @@ def queues(slug: str, now: datetime) -> list[Queue]:
     """Every queue, empty ones too, except those for corrections, unclaimed lines, questions and incidents, which show when there is
     something in it."""
     asked, storms = _questions(slug, now), _incidents(slug, now)
+    of_no_held_job = _in(InQueue.HELD) & Q(job__held_at__isnull=True)
     corrections = _cases(
-        slug,
-        now,
-        "corrections",
-        "To be corrected",
-        ~Q(kind__in=[*UNRESOLVED, *STOPPED, CaseKind.CANCELLED_WITH_EFFECT, CaseKind.UNCLAIMED]),
+        slug, now, "corrections", "To be corrected", _in(InQueue.TO_BE_CORRECTED) | of_no_held_job
     )
-    unclaimed = _cases(slug, now, "unclaimed", "Unclaimed statement lines", Q(kind=CaseKind.UNCLAIMED))
+    unclaimed = _cases(
+        slug, now, "unclaimed", "Unclaimed statement lines", _in(InQueue.UNCLAIMED), "unclaimed"
+    )
     return [
         _approvals(slug, now),
         *([asked] if asked.count else []),
         *([storms] if storms.count else []),
-        _cases(slug, now, "unresolved", "Unresolved outcomes", Q(kind__in=UNRESOLVED)),
-        _cases(slug, now, "exhausted", "Retry exhausted", Q(kind__in=STOPPED)),
+        _cases(slug, now, "unresolved", "Unresolved outcomes", _in(InQueue.UNRESOLVED)),
+        _cases(slug, now, "exhausted", "Retry exhausted", _in(InQueue.EXHAUSTED), "exhausted"),
         *([corrections] if corrections.count else []),
         *([unclaimed] if unclaimed.count else []),
-        _held(slug),
-        _cases(slug, now, "cancelled", "Cancelled with effects", Q(kind=CaseKind.CANCELLED_WITH_EFFECT)),
+        _held(slug, now),
+        _cases(
+            slug, now, "cancelled", "Cancelled with effects", _in(InQueue.CANCELLED_WITH_EFFECT), "effects"
+        ),
     ]
+
+
+def _in(queue: InQueue) -> Q:
+    return Q(kind__in=kinds_in(queue))
 
 
 def _approvals(slug: str, now: datetime) -> Queue:
@@ -180,7 +169,8 @@ def _is_late(row: Row, now: datetime) -> bool:
     return row.due_at is not None and row.due_at < now
 
 
-def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
+def _cases(slug: str, now: datetime, name: str, title: str, which: Q, tab: str = "") -> Queue:
+    """Cases that no incident stands for. `tab`: of the page of cases, where one has just these."""
     proposal = Proposal.objects.filter(job=OuterRef("job")).order_by("-number")
     rows = (
         Case.objects.filter(which, resolved_at__isnull=True)
@@ -207,7 +197,8 @@ def _cases(slug: str, now: datetime, name: str, title: str, which: Q) -> Queue:
         )
         for case in rows
     ]
-    return _queue(name, title, link("cases", slug), rows, needs, "Nothing.")
+    url = link("cases", slug) + (f"?kind={tab}" if tab else "")
+    return _queue(name, title, url, rows, needs, "Nothing.")
 
 
 def _where(case: Case) -> str:
@@ -217,27 +208,35 @@ def _where(case: Case) -> str:
     return "" if case.receiver is None else str(case.receiver.title)
 
 
-def _held(slug: str) -> Queue:
+def _held(slug: str, now: datetime) -> Queue:
+    """Held jobs; what asks why one is held, if it has a case, is where its row leads."""
     proposal = Proposal.objects.filter(job=OuterRef("pk")).order_by("-number")
+    case = Case.objects.filter(_in(InQueue.HELD), job=OuterRef("pk"), resolved_at__isnull=True).order_by(
+        "due_at", "pk"
+    )
     rows = (
         Job.objects.filter(held_at__isnull=False)
         .exclude(state__in=ENDED)
         .annotate(
             amount=Subquery(proposal.values("amount")[:1]),
             currency=Subquery(proposal.values("currency")[:1]),
-            **_totals("held_at", Q(pk__isnull=True)),
+            case_id=Subquery(case.values("pk")[:1]),
+            case_due_at=Subquery(case.values("due_at")[:1]),
         )
-        .order_by("held_at", "pk")[:SHOWN]
+        .annotate(**_totals("held_at", Q(case_due_at__lt=now)))
+        .order_by(F("case_due_at").asc(nulls_last=True), "held_at", "pk")[:SHOWN]
     )
     needs = [
         Need(
             title=f"{job.title}: {job.hold_reason}" if job.hold_reason else job.title,
-            url=link("job", slug, job.pk),
+            url=link("job", slug, job.pk) if job.case_id is None else link("case", slug, job.case_id),
             workflow=workflow_title(job.workflow),
             label=job.label,
             since=job.held_at,
+            until=job.case_due_at,
             amount=job.amount,
             currency=job.currency,
+            late=job.case_due_at is not None and job.case_due_at < now,
         )
         for job in rows
         if job.held_at is not None

@@ -67,7 +67,8 @@ def why_not(left: Left) -> str:
             " is in doubt about its record."
         )
     if left.nobodys:
-        return f"{_operations(left.nobodys)} no outcome and no owner: answer their cases, or assign each to the person who will."
+        what = "its case, or assign it" if left.nobodys == 1 else "their cases, or assign each"
+        return f"{_operations(left.nobodys)} no outcome and no owner: answer {what} to the person who will."
     return ""
 
 

@@ -113,7 +113,7 @@ def test_a_backup_is_put_back_on_a_server_that_never_saw_this_application(tmp_pa
         assert ended.returncode == 0, ended.stderr
         said += ended.stdout
     assert "1 jobs are back, and every journal is whole" in said
-    assert "1 operations without an outcome, 1 of them nobody's" in said
+    assert "operations without an outcome: 1, of them nobody's: 1;" in said
 
 
 def test_a_password_stands_in_a_file_of_ones_own_and_on_no_command_line() -> None:

@@ -12,17 +12,19 @@ from django.test.utils import CaptureQueriesContext
 
 from access.roles import WORKER
 from access.tenancy import acting, reading
+from console.queries import needs
 from dispatch.models import Operation, Receiver
 from reconciliation.actions.outcomes import confirm_not_applied, look_up
 from reconciliation.actions.owning import snooze, take
 from reconciliation.actions.receipts import confirm_with_receipt
 from reconciliation.counting import counts
 from reconciliation.figures import figures
-from reconciliation.kinds import VerbName
+from reconciliation.kinds import Queue, VerbName, kinds_in
 from reconciliation.locks import NoSuchCase
 from reconciliation.narrowing import Narrowing, faults_of
-from reconciliation.queries import CaseRow, QueueCounts, case_page, cases_of, open_cases, queue_counts
+from reconciliation.queries import CaseRow, case_page, cases_of, open_cases
 from reconciliation.reviewing import review
+from reconciliation.tabs import TABS
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import a_contract, a_keyed_contract, a_lookup_contract
 from tests.dispatch.world import receipt as receipt_of
@@ -208,18 +210,34 @@ def test_a_list_costs_the_same_for_one_and_three_cases(desk: Desk) -> None:
     assert costs == [2, 2]
 
 
-def test_the_home_page_counts_by_queue(desk: Desk) -> None:
+def test_each_case_stands_in_one_queue_of_the_home_page(desk: Desk) -> None:
+    """What holds its job stands there as that job, which leads to it; of a job that is held no more, as a case."""
     desk.happens(desk.world.job(), "proposal.expired")
-    job = desk.world.job()
-    desk.happens(job, "revision.missing", why="gone")
+    by_hand, waiting, let_go = (desk.world.job() for _ in range(3))
+    case, left = (desk.happens(job, "revision.missing", why="gone") for job in (waiting, let_go))
     with acting(desk.tenant_id):
-        Job.objects.filter(pk=job.pk).update(held_at=now(), held_by="worker")
-    with reading(desk.tenant_id), CaptureQueriesContext(connection) as seen:
-        counts = queue_counts(now=now() + timedelta(hours=5))
-    assert counts == QueueCounts(
-        unresolved_outcomes=0, retry_exhausted=0, held_jobs=1, cancelled_with_effects=0, other=1, overdue=1
-    )
-    assert len(seen) == 2
+        Job.objects.filter(pk__in=[by_hand.pk, waiting.pk]).update(held_at=now(), held_by="worker")
+    slug, later = desk.world.tenant.slug, now() + timedelta(hours=5)
+    with reading(desk.tenant_id):
+        found = {q.name: q for q in needs.queues(slug, later)}
+    counts = {name: (q.count, q.late) for name, q in found.items() if q.count}
+    assert counts == {"held": (2, 1), "corrections": (2, 1)}
+    held = [(n.url, n.label, n.until) for n in found["held"].rows]
+    assert held == [
+        (f"/t/{slug}/cases/{case.pk}/", waiting.label, case.due_at),
+        (f"/t/{slug}/jobs/{by_hand.pk}/", by_hand.label, None),
+    ]
+    assert left.pk in [int(n.url.split("/")[-2]) for n in found["corrections"].rows]
+
+
+def test_a_queue_that_a_tab_holds_leads_to_that_tab() -> None:
+    queues = {
+        "exhausted": Queue.EXHAUSTED,
+        "unclaimed": Queue.UNCLAIMED,
+        "effects": Queue.CANCELLED_WITH_EFFECT,
+    }
+    kinds = {tab.name: set(tab.kinds) for tab in TABS}
+    assert {tab: kinds[tab] for tab in queues} == {tab: set(kinds_in(queue)) for tab, queue in queues.items()}
 
 
 def test_a_case_of_another_tenant_is_not_there(desk: Desk) -> None:

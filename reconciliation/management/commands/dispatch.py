@@ -101,7 +101,7 @@ def _standing(tenant: Tenant) -> str:
     left = left_by(restored)
     two = clock(over_at(restored), tenant.pk)
     rest = (
-        f"{left.without_outcome:,} operations without an outcome, {left.nobodys:,} of them nobody's; {left.held:,} jobs held;"
+        f"operations without an outcome: {left.without_outcome:,}, of them nobody's: {left.nobodys:,}; jobs held: {left.held:,};"
         f" two people sign what is proposed until {two}"
     )
     end = clock(restored.known_until, tenant.pk)
