@@ -26,6 +26,7 @@ class Unfinished:
 
     @property
     def count(self) -> int:
+        """In all states together."""
         return sum(self.states.values())
 
 
@@ -43,6 +44,7 @@ class Deployed:
 
     @property
     def is_needed_and_not_here(self) -> bool:
+        """Whether jobs that have not ended pin it, and this process has not loaded it."""
         return self.unfinished.count > 0 and not self.loaded
 
 

@@ -31,4 +31,5 @@ def register(errand: Errand) -> None:
 
 
 def registered() -> list[Errand]:
+    """Every kind, in the order in which they were added."""
     return _errands

@@ -42,6 +42,7 @@ class State:
 
     @property
     def tokens_an_item(self) -> float:
+        """What an item is charged in tokens at its claim: the average of the last ones."""
         return self.average_tokens or UNKNOWN_TOKENS
 
 

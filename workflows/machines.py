@@ -38,6 +38,7 @@ def register(name: str, handler: MachineHandler, *, keeps_time: bool = False) ->
 
 
 def handler(name: str) -> MachineHandler:
+    """The machine's handler. Raises KeyError for a name that nobody has registered."""
     return _handlers[name]
 
 

@@ -44,6 +44,7 @@ class ItemState(StrEnum):
 
     @property
     def number(self) -> int:
+        """What the hot table stores for it: its place here, so that none may be moved."""
         return list(ItemState).index(self)
 
 

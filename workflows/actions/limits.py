@@ -69,6 +69,7 @@ class Terms:
             raise BadLimit(f"Cost a day is an amount from 0 to {LARGEST_COST:,}.")
 
     def as_evidence(self) -> dict[str, Any]:
+        """The terms that are given, as the journal keeps them: amounts as text."""
         return {k: str(v) if isinstance(v, Decimal) else v for k, v in asdict(self).items() if v is not None}
 
 

@@ -19,7 +19,10 @@ class _Frozen(BaseModel):
 
 
 class SourceRecord(_Frozen):
-    """A record that the proposal was made from, with the version that was read."""
+    """A record that the proposal was made from, with the version that was read.
+
+    `read_at`: when, as an ISO 8601 time with its offset, where it is worth saying.
+    """
 
     name: Line
     version: str
@@ -27,7 +30,11 @@ class SourceRecord(_Frozen):
 
 
 class FieldChange(_Frozen):
-    """One field that will be sent: what it is now, what it becomes, and where that comes from."""
+    """One field that will be sent: what it is now, what it becomes, and where that comes from.
+
+    `field` as the receiver names it, `label` as people do; `current` is None where nothing stands there yet. `by_model`:
+    a model wrote the value, which is said on the slip.
+    """
 
     field: Line
     label: Line
@@ -39,7 +46,14 @@ class FieldChange(_Frozen):
 
 
 class OperationDraft(_Frozen):
-    """One intended external effect at one receiver."""
+    """One intended external effect at one receiver.
+
+    `receiver` is its name here, `action` one of its contract's, `record` what is changed there; of two operations on one
+    record at one receiver one is in flight at a time. `record_version`: the version that was read, sent where the
+    contract has the action change one version only. `body`: the JSON object that is sent; amounts in it are text, since
+    floats are refused at freezing. `amount` counts against limits and sums, in `currency`. `independent`: it does not
+    wait for the operation before it to be confirmed.
+    """
 
     receiver: Line
     action: Line
@@ -54,7 +68,11 @@ class OperationDraft(_Frozen):
 
 
 class ProposalDraft(_Frozen):
-    """The whole intent: the operations in order (hardest to reverse last) and what an approver should know."""
+    """The whole intent: the operations in order (hardest to reverse last) and what an approver should know.
+
+    `model_text` is what a model wrote, by `model_route`, shown as unchecked. `amount` is what limits are held against
+    beside the sum of the operations', called `amount_label` on the slip. `recipient` is held against the block list.
+    """
 
     title: Line
     summary: Annotated[str, StringConstraints(max_length=2000)] = ""

@@ -46,7 +46,10 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """A declared way from one revision to the one that it is declared on."""
+    """A declared way from one revision to the one that it is declared on.
+
+    Each of its declarations raises BadDefinition for a step of another revision, or one that is spoken of twice.
+    """
 
     workflow: Workflow
     from_revision: str

@@ -22,7 +22,8 @@ class Retry:
     most `longest_wait`; what the other side asks for (Retry-After) instead, up to `longest_retry_after`. `elapsed`:
     no attempt begins later than that after the item's first. `timeout`: one attempt takes no longer; a handler that
     does is left behind, and what it returns later is not used. `retry_on` and `stop_on` classify errors before the
-    general rules do: exception classes, or HTTP statuses that an error carries as `status_code`.
+    general rules do: exception classes, or HTTP statuses that an error carries as `status_code`. Raises BadDefinition
+    for less than 1 or more than 1,000 attempts, for times that are negative or not finite, for what is in both lists.
     """
 
     attempts: int = 5
@@ -52,7 +53,8 @@ class Needs:
     """When a fan-out is enough: `count` items succeeded, or a `share` (0 to 1) of them; neither means all.
 
     Once enough have succeeded the others are waited for until each has come to an end, or for `patience` seconds
-    (0: not at all). What is still open then is skipped: its result, if it comes, is recorded and not used.
+    (0: not at all). What is still open then is skipped: its result, if it comes, is recorded and not used. Raises
+    BadDefinition for both a count and a share, for what is out of range, for patience where all are needed.
     """
 
     count: int | None = None
@@ -73,7 +75,7 @@ class Needs:
 
     @classmethod
     def read(cls, given: Needs | int | float | str) -> Needs:
-        """From the short forms: "all", a count (80), a share (0.8 or "80%")."""
+        """From the short forms: "all", a count (80), a share (0.8 or "80%"). Raises BadDefinition for others."""
         if isinstance(given, Needs):
             return given
         if isinstance(given, bool):

@@ -31,6 +31,7 @@ class RouteUse:
     unpriced: int = 0
 
     def add(self, used: Used, cost: Decimal | None) -> None:
+        """Count one more call; a cost of None is one that nobody knows."""
         self.calls += 1
         self.tokens_in += used.tokens_in
         self.tokens_out += used.tokens_out

@@ -87,7 +87,7 @@ class Workflow:
             raise BadDefinition(f"{self.name}: a deadline is longer than nothing")
 
     def validate(self, handler: Handler) -> Handler:
-        """The workflow's own validation: `(ctx, input)`, raising Invalid with the problems. Once."""
+        """The workflow's own validation: `(ctx, input)`, raising Invalid with the problems. Once, or BadDefinition."""
         if self.validator:
             raise BadDefinition(f"{self.name}: there can be one validate")
         self.validator.append(handler)
@@ -107,7 +107,11 @@ class Workflow:
         """Add a step; with `each`, one work item for every element, named by the element's field `key`.
 
         `needs`: how many of a fan-out's items are enough. `limit`: the named limit it is claimed under. `skippable`:
-        an operator may go on without an item of a fan-out that stopped.
+        an operator may go on without an item of a fan-out that stopped. `retry`: `Retry()` where there is none. The function
+        becomes a `Step`, which others may name and tests may call.
+
+        Raises BadDefinition for a function that does not say where its arguments come from or what it returns, for a name
+        that is taken, and for options that mean nothing together.
         """
         if each is None and (key or skippable or needs != "all"):
             raise BadDefinition(f"{self.name}: key, needs and skippable go with each")
@@ -134,6 +138,7 @@ class Workflow:
         Only when the job ends without its effect (failed or cancelled), the last step first. It may be called twice
         for the same result, with the same `ctx.request_key`. A handler whose output is annotated `X | None` is also
         called with None for an item that was begun and gave no result: it undoes what stands under `ctx.undoes`.
+        Raises BadDefinition for a step of another workflow, one that is compensated already, or another type of output.
         """
 
         def add(handler: Handler) -> Handler:
@@ -147,7 +152,10 @@ class Workflow:
     def propose(
         self, *, approval: str, retry: Retry | None = None, title: str = "", limit: str = ""
     ) -> Callable[[Handler], Step]:
-        """The last step: returns a ProposalDraft, which is frozen and decided under the policy named `approval`."""
+        """The last step: returns a ProposalDraft, which is frozen and decided under the policy named `approval`.
+
+        Raises BadDefinition where it returns anything else, and for any step after it.
+        """
 
         def add(handler: Handler) -> Step:
             step = self._add(
@@ -169,6 +177,7 @@ class Workflow:
         """What version a source record has now: `(ctx, source, draft)`, returning it, or None where nobody can say. Once.
 
         Asked before every first send, at most once for each source record. A version that moved voids the proposal.
+        Raises BadDefinition where there is one.
         """
         if self.source_versions:
             raise BadDefinition(f"{self.name}: there can be one source_version")
@@ -189,7 +198,10 @@ class Workflow:
         return self.approval[0] if self.approval else ""
 
     def migrate(self, *, from_revision: str) -> Migration:
-        """Declare how jobs of an earlier revision can go on under this one; see `migrations.py`."""
+        """Declare how jobs of an earlier revision can go on under this one; see `migrations.py`.
+
+        Raises BadDefinition for this revision itself, and for one that has its migration.
+        """
         if from_revision == self.revision or self.migration_from(from_revision) is not None:
             raise BadDefinition(f"{self.name}: one migration from each other revision")
         self.migrations.append(Migration(self, from_revision))

@@ -78,10 +78,12 @@ class Progress:
 
     @property
     def undone(self) -> int:
+        """Items that are undone, over all steps."""
         return sum(s.undone for s in self.steps)
 
     @property
     def of(self) -> int:
+        """Items that are to be undone, over all steps."""
         return sum(s.of for s in self.steps)
 
 

@@ -57,6 +57,7 @@ class Line:
 
     @property
     def total(self) -> Spent:
+        """Whatever became of it."""
         return self.kept + self.failed + self.refused
 
     @property

@@ -98,12 +98,15 @@ class Engine:
 
     @property
     def stopping(self) -> bool:
+        """Whether it was asked to stop: nothing more is claimed."""
         return self._stop.is_set()
 
     def must_leave(self) -> bool:
+        """Whether the time that a stop may take is over."""
         return time.monotonic() > self._stop_by
 
     def committer_has_left(self) -> bool:
+        """Whether everything that will be recorded has been."""
         return self._committer_thread is not None and not self._committer_thread.is_alive()
 
     def pause(self, seconds: float) -> None:

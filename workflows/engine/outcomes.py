@@ -79,6 +79,7 @@ class MadeByAnOlderVersion(Permanent):
 
     @classmethod
     def of(cls, parameter: Parameter, error: ValidationError) -> MadeByAnOlderVersion:
+        """With a sentence that says what was saved, where it does not fit, and what to do."""
         what = {"input": "The job's input", "element": "What this item works on"}
         saved = what.get(parameter.source, f"What {parameter.step} saved")
         return cls(

@@ -57,6 +57,7 @@ class Pool:
         self._made = 0
 
     def start(self) -> None:
+        """Start a thread for each slot."""
         for _ in range(self._engine.slots):
             self._add()
 

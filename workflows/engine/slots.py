@@ -75,6 +75,7 @@ class Pinned:
         return self.started_at + timedelta(seconds=time.monotonic() - self._begun)
 
     def definition(self) -> Workflow:
+        """The workflow that the job pins. Raises RevisionMissing where this process has not loaded it."""
         return registry.pinned(self.workflow, self.revision, self.digest)
 
 
@@ -88,12 +89,14 @@ class Texts:
         self._kept: OrderedDict[tuple[int, str], str] = OrderedDict()
 
     def get(self, key: tuple[int, str]) -> str | None:
+        """The text, now the most recently used one; None where it is not kept."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
     def put(self, key: tuple[int, str], text: str) -> None:
+        """Keep a text; those that were not used for longest go."""
         with self._lock:
             self._size += len(text) - len(self._kept.pop(key, ""))
             self._kept[key] = text

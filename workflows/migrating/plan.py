@@ -113,12 +113,14 @@ class InputFate:
 
     @property
     def becomes(self) -> Becomes:
+        """What becomes of it, in a word."""
         if self.why:
             return Becomes.IN_THE_WAY
         return Becomes.CONVERTED if self.text else Becomes.KEPT
 
     @property
     def sentence(self) -> str:
+        """The same for people."""
         return self.why or ("Converted; what was submitted stays." if self.text else "Kept as it is.")
 
 
@@ -169,6 +171,7 @@ class Plan:
 
     @property
     def possible(self) -> bool:
+        """Whether nothing stands in the way."""
         return not self.problems
 
     def close(self) -> None:

@@ -49,12 +49,14 @@ class Listing:
     misfits: list[ResultFate] = field(default_factory=list)
 
     def add(self, fate: ResultFate) -> None:
+        """Another result; beyond the first few of its kind it is not listed."""
         kind = self.misfits if fate.becomes is Becomes.IN_THE_WAY else self.fates
         if len(kind) < LISTED:
             kind.append(fate)
 
     @property
     def shown(self) -> tuple[ResultFate, ...]:
+        """What is listed, in input order."""
         return tuple(sorted([*self.misfits, *self.fates][:LISTED], key=lambda fate: fate.ordinal))
 
 
@@ -66,12 +68,14 @@ class Misfits:
     first: list[str] = field(default_factory=list)
 
     def add(self, told: str) -> None:
+        """Another one, in words."""
         self.count += 1
         if len(self.first) < NAMED:
             self.first.append(told)
 
     @property
     def sentence(self) -> str:
+        """The first few, how many more there are, and what to do."""
         more = f"; and {self.count - NAMED:,} more" if self.count > NAMED else ""
         return f"{'; '.join(self.first)}{more}. Convert it in the migration, or let the step run again."
 

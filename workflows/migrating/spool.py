@@ -21,6 +21,7 @@ class Spool:
         self.count = 0
 
     def add(self, *row: str | int) -> None:
+        """Write another row."""
         self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
         self.count += 1
 
@@ -38,4 +39,5 @@ class Spool:
         self._file.seek(0, os.SEEK_END)
 
     def close(self) -> None:
+        """Forget all of them."""
         self._file.close()

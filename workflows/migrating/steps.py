@@ -46,6 +46,7 @@ class Earlier:
 
     @property
     def title(self) -> str:
+        """Its name in words."""
         return self.stage.name.replace("-", " ").capitalize()
 
 

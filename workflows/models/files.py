@@ -55,6 +55,7 @@ class StoredFile(TenantModel):
 
     @property
     def media_type(self) -> str:
+        """As a Content-Type header names it."""
         return FileKind(self.kind).media_type
 
 

@@ -174,6 +174,7 @@ class WorkItem(TenantModel):
 
     @property
     def state_name(self) -> ItemState:
+        """The state that the number stands for."""
         return list(ItemState)[self.state]
 
 
@@ -257,4 +258,5 @@ class Attempt(TenantModel):
 
     @property
     def took(self) -> timedelta:
+        """From its claim to its end."""
         return self.ended_at - self.started_at

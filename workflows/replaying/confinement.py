@@ -68,6 +68,7 @@ class Wall:
             yield
 
     def refuse(self, what: str, instead: str = "In a replay nothing has an effect.") -> NoReturn:
+        """Keep what the step tried to do, and stop it there. Raises EffectRefused, always."""
         sentence = f"The step tried to {what}. {instead}"
         if sentence not in self.refused:
             self.refused.append(sentence)

@@ -32,6 +32,7 @@ class EndingCluster(Cluster):  # type: ignore[misc]
     """A cluster whose `stop` comes to an end."""
 
     def stop(self) -> bool:
+        """As q2's, which waits for its sentinel for ever: so many seconds here. False where none runs."""
         if self.sentinel is None or not self.sentinel.is_alive():
             return False
         start.announce_stop()
