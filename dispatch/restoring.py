@@ -143,6 +143,11 @@ def _hold(tenant_id: int, job_id: int) -> bool:
         return not was_held
 
 
+def was_kept_back(job: Job) -> bool:
+    """Whether a restore kept the job back, so that nobody here knows what was sent of it between the backup and then."""
+    return JournalEntry.objects.filter(job_id=job.pk, event="job.kept_back").exists()
+
+
 def _is_kept_back(job: Job, since: datetime) -> bool:
     return JournalEntry.objects.filter(job_id=job.pk, event="job.kept_back", at__gte=since).exists()
 

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from access.switches import Restored
 from dispatch.models import Operation
 from dispatch.quarantining import OPEN
-from dispatch.restoring import RESTORE
+from dispatch.restoring import RESTORE, was_kept_back
 from dispatch.states import OperationState
 from reconciliation.models import Case, CaseKind
 from workflows.models import Job
@@ -39,6 +39,13 @@ def left_by(restored: Restored) -> Left:
         not_looked_at=_not_looked_at(restored).count(),
         held=_kept_back().count(),
     )
+
+
+def nothing_was_sent(job: Job) -> str:
+    """Of a job without an operation, in a sentence: a backup knows only what was sent until it was made. One query."""
+    if was_kept_back(job):
+        return "Its backup knows of nothing that was sent; what was sent after that is not known here."
+    return "Nothing was sent."
 
 
 def _kept_back() -> QuerySet[Job]:

@@ -9,6 +9,7 @@ from access.roles import Role
 from reconciliation import guards, words
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import CaseKind
+from reconciliation.restored import nothing_was_sent
 from reconciliation.situation import SECONDERS, Situation
 
 
@@ -247,7 +248,11 @@ RULES: dict[VerbName, _Rule] = {
         danger=True,
     ),
     VerbName.GIVE_UP: _Rule(
-        "Give the job up", _says("Ends the job as failed. Nothing was sent."), guards.give_up, _never, danger=True
+        "Give the job up",
+        lambda s: f"Ends the job as failed. {nothing_was_sent(s.job)}",
+        guards.give_up,
+        _never,
+        danger=True,
     ),
     VerbName.CANCEL: _Rule(
         "Cancel the job",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase, JsonResponse
@@ -22,6 +23,7 @@ from console.queries.stopping import still_running
 from console.queries.undoing import undoing_of
 from console.queries.waits import waits_of
 from dispatch.reversals import reversal_by
+from reconciliation.restored import nothing_was_sent
 from web.downloads import download
 from web.htmx import STOP_POLLING, render_fragment, wants_fragment
 from workflows import inputs
@@ -71,6 +73,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "proposals": [(p, link("approval", slug, p.pk)) for p in proposals],
         "cases": [(c, link("case", slug, c.pk)) for c in cases],
         "more_cases": more_cases,
+        "nothing_was_sent": partial(nothing_was_sent, found),
         "fates": [] if found.state in ENDED else queries.fates(found),
         "became": queries.became(found),
         "takes_back": reversal_by(found),

@@ -31,6 +31,7 @@ from reconciliation.casework import close_case, keep_evidence
 from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, EvidenceKind
 from reconciliation.papers import Paper
+from reconciliation.restored import nothing_was_sent
 from reconciliation.situation import SECONDERS, look_at
 from workflows.actions.cancel import cancel_job_inside
 from workflows.actions.hold import NotHoldable, release_job, release_job_inside
@@ -109,7 +110,7 @@ def give_up(
             job_id=job.pk, person_id=person_id, reason=text(reason, "Say why the job is given up.")
         )
         job.refresh_from_db()
-        return worked(case_id, job, f"{job.label} is given up. Nothing was sent.")
+        return worked(case_id, job, f"{job.label} is given up. {nothing_was_sent(job)}")
 
 
 def go_on(

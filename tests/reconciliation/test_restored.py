@@ -28,6 +28,8 @@ from dispatch.wire import NotBegun
 from outbox.models import Message, MessageKind
 from reconciliation.actions.opening import DispatchIsOpen, NotLookedAfter, open_dispatch
 from reconciliation.actions.owning import take
+from reconciliation.actions.steps import give_up
+from reconciliation.kinds import VerbName
 from reconciliation.restored import left_by
 from tests.approvals.world import draft, operation
 from tests.dispatch.faults import FaultServer, answers
@@ -51,6 +53,7 @@ from workflows.actions.hold import hold_job, release_job
 from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
+UNKNOWN_SINCE = "Its backup knows of nothing that was sent; what was sent after that is not known here."
 OK = answers(200, receipt("V-1"))
 NOTHING = answers(404, as_json({}))
 
@@ -295,6 +298,20 @@ def test_a_job_that_is_held_since_a_restore_ends_its_case_with_itself() -> None:
             tenant_id=desk.tenant_id, job_id=job.pk, person_id=desk.admin.pk, reason="It was done.", now=timezone.now()
         )  # fmt: skip
         assert desk.fresh(case).resolution == "the job was cancelled"
+        assert UNKNOWN_SINCE in html_of(client.get(address(desk, "job", job.pk)))
+
+
+def test_who_gives_a_restored_job_up_is_not_told_that_nothing_was_sent() -> None:
+    with FaultServer() as erp:
+        desk = Desk.make(erp.url, a_contract())
+        restored = desk.world.job()
+        restore()
+        later = desk.world.job()
+        case, ours = desk.case(restored), desk.happens(later, "deadline.passed")
+        told = [desk.verb(c, VerbName.GIVE_UP).sentence for c in (case, ours)]
+        assert told == [f"Ends the job as failed. {known}" for known in (UNKNOWN_SINCE, "Nothing was sent.")]
+        done = [desk.act(give_up, c, reason="It was done by hand.").sentence for c in (case, ours)]
+        assert [said.partition("given up. ")[2] for said in done] == [UNKNOWN_SINCE, "Nothing was sent."]
 
 
 def test_what_a_clock_that_goes_ahead_has_frozen_is_quarantined_like_the_rest() -> None:
