@@ -132,7 +132,7 @@ def _receipt(asked: Asked) -> Any:
 
 def _match_line(asked: Asked) -> Any:
     assert isinstance(asked.form, MatchLineForm)
-    return matching.match_line(**asked.here, lines=asked.form.line_ids, **asked.only("reason"))
+    return matching.match_line(**asked.here, lines=asked.form.line_ids, **asked.only("reason", "apart_as"))
 
 
 def _not_applied(asked: Asked) -> Any:

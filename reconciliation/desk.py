@@ -23,6 +23,8 @@ _DETAILS: dict[str, tuple[str, dict[str, str]]] = {
     "basis": ("Shown by", {BY_LOOKUP: "the last look-up", BY_STATEMENT: "the receiver’s own words"}),
     "source": ("Found in", {}),
     "line": ("Line", {}),
+    "apart": ("Difference", {}),
+    "apart_as": ("Booked as", {}),
     "receipt_id": ("Receipt", {}),
     "record": ("Record or payee", {}),
     "amount": ("Amount", {}),

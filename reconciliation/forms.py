@@ -21,6 +21,7 @@ from reconciliation.papers import LARGEST_TEXT, LOOKS, Paper, PaperRefused, read
 from reconciliation.queries import CasePage
 from statements.matching import candidates
 from statements.matching.comparing import money
+from statements.matching.models import DifferenceKind
 from web import seeing
 from workflows.forms import attempts_field
 
@@ -324,6 +325,11 @@ class MatchLineForm(CaseForm):
             "required": "Choose a line.",
             "invalid_choice": "This line is not offered any more. Choose again.",
         },
+    )
+    apart_as = forms.ChoiceField(
+        label="What the difference is (where the amounts differ)",
+        required=False,
+        choices=[("", "Nothing: they are equal"), *((k.value, k.value.capitalize()) for k in DifferenceKind)],
     )
     reason = forms.CharField(
         label="Why (needed where the amounts differ)",

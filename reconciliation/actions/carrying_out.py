@@ -24,6 +24,7 @@ from reconciliation.verbs import needs_second
 from reconciliation.words import clock
 from statements.matching import making
 from statements.matching.making import Pair, Word
+from statements.matching.models import DifferenceKind
 from workflows import journal, references
 from workflows.models import Job
 
@@ -106,7 +107,10 @@ def _settle_by_receipt(job: Job, operation: Operation, deed: Deed) -> str:
 
 def _match_line(job: Job, operation: Operation, deed: Deed) -> str:
     pairs = [Pair(int(line), job, operation) for line in deed.details["lines"].split(",")]
-    making.make(pairs, Word(deed.actor, deed.reason, deed.now, deed.second))
+    apart_as = (
+        deed.details.get("apart_as") or DifferenceKind.OTHER.value
+    )  # asked for before it had to be said
+    making.make(pairs, Word(deed.actor, deed.reason, deed.now, deed.second, apart_as))
     return f"{operation.label} is confirmed by {deed.details['line']}."
 
 

@@ -8,11 +8,12 @@ from datetime import datetime
 from reconciliation.actions import carrying_out, seconding
 from reconciliation.actions.carrying_out import Deed
 from reconciliation.actions.outcomes import begin
-from reconciliation.actions.working import LONGEST, Worked, operator, text, worked, working
+from reconciliation.actions.working import LONGEST, EvidenceMissing, Worked, operator, text, worked, working
 from reconciliation.casework import storable
 from reconciliation.kinds import VerbName
 from statements.matching import making
 from statements.matching.making import Pair
+from statements.matching.models import DifferenceKind
 from web.redaction import hide
 
 
@@ -25,8 +26,11 @@ def match_line(
     lines: Sequence[int],
     now: datetime,
     reason: str = "",
+    apart_as: str = "",
 ) -> Worked:
     """Match an operation in doubt with unclaimed lines, and confirm it by them; inside a tolerance, ask a second person to.
+
+    `apart_as`: what the difference is, of the kinds that `DifferenceKind` has; nothing where there is none.
 
     Locks job → operations → case; who is second at a line waits in its index. Raises NoSuchCase, NotPermitted,
     StaleCase, NotAllowedNow, LineClaimed, DoNotBelongTogether, NoSuchLine, EvidenceMissing (a reason for a
@@ -39,11 +43,13 @@ def match_line(
         apart = making.apart(pairs)
         if apart:
             reason = text(reason, f"{apart}: say why, for the second person who has to agree.")
+            if apart_as not in DifferenceKind.values:
+                raise EvidenceMissing(f"{apart}: say what that is, of {', '.join(DifferenceKind.values)}.")
         details = {"lines": ",".join(str(p.line_id) for p in pairs), "line": making.named(pairs)}
+        details |= {"apart": apart, "apart_as": apart_as} if apart else {}
         deed = Deed(VerbName.MATCH_LINE, hide(storable(reason)).strip()[:LONGEST], details, actor, None, now)
         if apart:
             request = seconding.ask_for_second(situation, deed)
-            return worked(
-                case_id, situation.job, f"Asked for. {apart}, so a second person has to agree.", request.pk
-            )
+            said = f"Asked for. {apart} ({apart_as}), so a second person has to agree."
+            return worked(case_id, situation.job, said, request.pk)
         return worked(case_id, situation.job, carrying_out.carry_out(situation, operation, deed))

@@ -49,12 +49,13 @@ def for_line(line_id: int) -> Offer:
     }  # fmt: skip
     free = _operations(f"{_NAMED} UNION {_REFERRED} UNION {_NEAR} UNION {_AROUND}", _FREE, values)
     taken = _operations(_NAMED, f"NOT {_FREE}", values)
-    return Offer(
-        suggesting.operations_for(booked, free, settings),
-        suggesting.operations_together(booked, free, settings),
-        settings,
-        taken,
-    )
+    suggestions = suggesting.operations_for(booked, free, settings)
+    together = suggesting.operations_together(booked, free, settings)
+    if not together and not any(s.is_exact for s in suggestions):
+        # Only where nothing simpler comes to it: among many lines and operations some sets always do.
+        values |= {"direction": booked.direction, "currency": booked.currency}
+        together = suggesting.both_together(booked, _lines(_LINES_BESIDE, values), free, settings)
+    return Offer(suggestions, together, settings, taken)
 
 
 def for_operation(operation_id: int) -> Offer:
@@ -152,6 +153,13 @@ _AROUND = f"""
     SELECT o.id, o.first_may_have_been_sent_at AS at FROM dispatch_operation o
     WHERE {SENT} AND {_FREE} ORDER BY o.id DESC LIMIT %(looked_at)s) o
   WHERE at::date BETWEEN %(booked_on)s::date - %(window)s - 1 AND %(booked_on)s::date + 1
+  ORDER BY id DESC LIMIT %(around)s)"""
+_LINES_BESIDE = f"""
+(SELECT id FROM (
+    SELECT l.id, l.booked_on FROM statements_statementline l
+    WHERE l.receiver_id = %(receiver)s AND l.direction = %(direction)s AND l.currency = %(currency)s
+    ORDER BY l.id DESC LIMIT %(looked_at)s) l
+  WHERE booked_on BETWEEN %(booked_on)s::date - %(window)s AND %(booked_on)s::date + %(window)s AND {_UNCLAIMED}
   ORDER BY id DESC LIMIT %(around)s)"""
 _LINES_FOR = f"""
 (SELECT l.id FROM statements_statementline l JOIN dispatch_operation o ON o.id = %(operation)s

@@ -28,7 +28,7 @@ BEGIN
     SELECT m.id, m.tenant_id, m.line_place, l.statement_id, l.amount, m.unmade_at IS NULL AND s.state = 'applied'
       AND l.receiver_id = o.receiver_id AND l.currency = o.currency AND o.amount_minor IS NOT NULL
       AND (l.account = '' OR o.account = '' OR l.account = o.account) AND (m.together <> '' OR m.allocated =
-        CASE WHEN m.within_tolerance OR l.amount = o.amount_minor THEN least(l.amount, o.amount_minor) END) AS fits
+        least(l.amount, o.amount_minor) AND m.apart = l.amount - o.amount_minor) AS fits
     FROM made m
     LEFT JOIN LATERAL (
       SELECT * FROM statements_statementline l WHERE l.id = m.line_id AND l.tenant_id = m.tenant_id LIMIT 1) l ON true
@@ -47,19 +47,34 @@ BEGIN
     RAISE EXCEPTION 'match % is of a line and an operation that do not belong together', wrong
       USING ERRCODE = 'check_violation';
   END IF;
-  SELECT min(m.id) INTO wrong FROM made m
-    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l
-    CROSS JOIN LATERAL (SELECT * FROM dispatch_operation o WHERE o.id = m.operation_id LIMIT 1) o
-    WHERE m.together <> '' GROUP BY m.tenant_id, m.together
-    HAVING NOT (count(*) > 1 AND NOT bool_or(m.within_tolerance) AND count(*) = (
-        SELECT count(*) FROM statements_match e WHERE e.tenant_id = m.tenant_id AND e.together = m.together)
-      AND CASE WHEN count(DISTINCT m.line_id) = 1
-        THEN max(m.operation_place) = 0 AND max(m.line_place) = count(*) - 1 AND sum(m.allocated) = max(l.amount)
-          AND bool_and(m.allocated = o.amount_minor)
-        ELSE count(DISTINCT m.operation_id) = 1 AND max(m.line_place) = 0 AND max(m.operation_place) = count(*) - 1
-          AND sum(m.allocated) = max(o.amount_minor) AND bool_and(m.allocated = l.amount) END)
-    LIMIT 1;
-  IF FOUND THEN
+  -- Of a set: no line and no operation has more in it than it is, all that both sides have in common is in it, and the rest
+  -- is its difference. Where nothing is apart that means that every line and every operation is in it whole.
+  WITH pieces AS MATERIALIZED (SELECT * FROM made WHERE together <> ''), sets AS (
+    SELECT tenant_id, together, min(id) AS id, count(*) AS rows, min(allocated) AS smallest, sum(allocated) AS allocated,
+      sum(apart) AS apart, count(*) FILTER (WHERE apart <> 0) AS apart_rows, bool_or(within_tolerance) AS near,
+      bool_and(within_tolerance) AS all_near, count(DISTINCT apart_as) AS kinds FROM pieces GROUP BY tenant_id, together
+  ), lines AS (
+    SELECT p.tenant_id, p.together, max(l.amount) AS amount, sum(p.allocated) AS allocated, max(p.line_place) AS last,
+      count(*) AS rows FROM pieces p
+    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = p.line_id LIMIT 1) l
+    GROUP BY p.tenant_id, p.together, p.line_id
+  ), operations AS (
+    SELECT p.tenant_id, p.together, max(o.amount_minor) AS amount, sum(p.allocated) AS allocated,
+      max(p.operation_place) AS last, count(*) AS rows FROM pieces p
+    CROSS JOIN LATERAL (SELECT * FROM dispatch_operation o WHERE o.id = p.operation_id LIMIT 1) o
+    GROUP BY p.tenant_id, p.together, p.operation_id
+  ), sums AS (
+    SELECT s.*, (SELECT sum(l.amount) FROM lines l WHERE l.tenant_id = s.tenant_id AND l.together = s.together) AS booked,
+      (SELECT sum(o.amount) FROM operations o WHERE o.tenant_id = s.tenant_id AND o.together = s.together) AS approved,
+      EXISTS (SELECT FROM (SELECT * FROM lines UNION ALL SELECT * FROM operations) e WHERE e.tenant_id = s.tenant_id
+        AND e.together = s.together AND (e.allocated > e.amount OR e.last <> e.rows - 1)) AS too_much,
+      (SELECT count(*) FROM statements_match e WHERE e.tenant_id = s.tenant_id AND e.together = s.together) AS ever
+    FROM sets s
+  )
+  SELECT min(id) INTO wrong FROM sums WHERE NOT (rows > 1 AND ever = rows AND smallest > 0 AND NOT too_much
+    AND allocated = least(booked, approved) AND apart = booked - approved AND apart_rows <= 1
+    AND near = (apart <> 0) AND all_near = near AND kinds = 1);
+  IF wrong IS NOT NULL THEN
     RAISE EXCEPTION 'the set of match % does not add up', wrong USING ERRCODE = 'check_violation';
   END IF;
   -- After the tally, whose row whoever sets a line of the statement aside has held until here.

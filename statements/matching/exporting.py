@@ -17,7 +17,7 @@ _COLUMNS = ("What", "Amount", "Currency", "Day", "Statement", "Row", "Reference"
 
 
 def differences(tenant_id: int, scope: Scope) -> Iterator[str]:
-    """Every part of every currency, in that order; amounts add up to the residuals but for accepted differences."""
+    """Every part of every currency, in that order; amounts add up to the residuals."""
     return csv_lines(_COLUMNS, _rows(tenant_id, scope))
 
 

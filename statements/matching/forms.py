@@ -31,10 +31,18 @@ def _reason(label: str, missing: str = "") -> forms.CharField:
     )
 
 
-class MatchForm(forms.Form):
-    """The operation, or the operations, that a line is."""
+class Sides(Numbers):
+    """Operations; and, before a colon, further lines that are these operations together with the page's own."""
 
-    operations = Numbers(error_messages={"required": "Choose what the line is."})
+    def clean(self, value: Any) -> Any:
+        further, colon, operations = str(value or "").rpartition(":")
+        return super().clean(further) if colon else [], super().clean(operations)
+
+
+class MatchForm(forms.Form):
+    """The operation, or the operations, that a line is, or that it is with further lines."""
+
+    operations = Sides(error_messages={"required": "Choose what the line is."})
     reason = _reason("Why (kept with the match)")
 
 

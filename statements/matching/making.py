@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,12 +23,13 @@ from dispatch import booked
 from dispatch.booked import Effect
 from dispatch.models import Operation
 from statements.locks import lock_statements
+from statements.matching.adding_up import allocate
 from statements.matching.asides import aside_of, said_aside
 from statements.matching.candidates import booked_line, expected_operation
 from statements.matching.comparing import Booked, Expected, Field, Verdict, compare, money, verdict_of
 from statements.matching.effects import as_evidence
 from statements.matching.ladder import NAMES, VERSION, Tier
-from statements.matching.models import Finding, Match, Says, Unmatch
+from statements.matching.models import DifferenceKind, Finding, Match, Says, Unmatch
 from statements.matching.running import settings_of
 from statements.matching.settings import Settings
 from statements.matching.suggesting import weigh
@@ -48,6 +50,10 @@ class NeedsTwoPeople(Unprocessable):
     """The amounts differ inside the tolerance: a second person has to agree, on the operation's case."""
 
 
+class DifferenceUnsaid(Unprocessable):
+    """The amounts differ inside the tolerance, and nobody said what the difference is, or why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One line beside one operation whose job is locked with it."""
@@ -59,31 +65,33 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Whose word it is, why, and when."""
+    """Whose word it is, why, and when. `apart_as`: what a difference is, as a `DifferenceKind` says it."""
 
     actor: Actor
     reason: str
     now: datetime
     second: Actor | None = None
+    apart_as: str = ""
 
 
-def make(pairs: Sequence[Pair], word: Word) -> list[Effect]:
-    """Match a line with an operation, one with several or several with one, and take what it says into each operation.
+def make(pairs: Sequence[Pair], word: Word) -> list[tuple[Operation, Effect]]:
+    """Match lines with operations, each of the one with each of the other, and take what they say into each operation.
 
-    Locks the lines' statements. Raises LineClaimed, DoNotBelongTogether, NeedsTwoPeople, NoSuchLine, and dispatch's
-    StillSending and NotInDoubt.
+    Amounts add up, or are apart inside the tolerance, which takes a second person and a word for what it is. Locks the
+    lines' statements. Raises LineClaimed, DoNotBelongTogether, NeedsTwoPeople, DifferenceUnsaid, NoSuchLine, and
+    dispatch's StillSending and NotInDoubt.
     """
     lock_statements([p.line_id for p in pairs])
     _refuse_claimed(pairs)
     looked = [_look(pair) for pair in pairs]
-    near = any(check(one.booked, one.expected, one.settings, alone=len(pairs) == 1) for one in looked)
-    if len(pairs) > 1:
-        _check_sum(looked)
-    if near and word.second is None:
+    off = _check_all(looked)
+    if off and word.second is None:
         raise NeedsTwoPeople(
-            f"{looked[0].off}: a second person has to agree. Ask for them on the case of {looked[0].expected.label}."
+            f"{_said(off, looked)}: a second person has to agree. Ask for them on the case of {looked[0].expected.label}."
         )
-    rows = _rows(pairs, looked, word, near=near)
+    if off and (word.apart_as not in DifferenceKind.values or not word.reason):
+        raise DifferenceUnsaid(f"{_said(off, looked)}: say what that is, and why.")
+    rows = _rows(pairs, looked, word, off)
     try:
         with transaction.atomic():
             Match.objects.bulk_create(rows)
@@ -92,20 +100,25 @@ def make(pairs: Sequence[Pair], word: Word) -> list[Effect]:
             raise
         _refuse_claimed(pairs)
         raise
-    return [_take(pair, row, word) for pair, row in zip(pairs, rows, strict=True)]
+    jobs = {p.operation.pk: p for p in pairs}
+    taken: dict[int, tuple[Operation, Effect]] = {}
+    for row in rows:
+        pair = jobs[row.operation_id]
+        effect = _take(Pair(row.line_id, pair.job, pair.operation), row, word)
+        # What the first line did to an operation; those after it only agree.
+        taken.setdefault(row.operation_id, (pair.operation, effect))
+    return list(taken.values())
 
 
 def apart(pairs: Sequence[Pair]) -> str:
-    """By how much the amounts of one line and one operation differ inside the tolerance, in words, or "".
+    """By how much the amounts of lines and of one operation differ inside the tolerance, in words, or "".
 
     Raises as `make` does for what cannot be matched.
     """
     looked = [_look(pair) for pair in pairs]
     _refuse_claimed(pairs)
-    near = any(check(one.booked, one.expected, one.settings, alone=len(pairs) == 1) for one in looked)
-    if len(pairs) > 1:
-        _check_sum(looked)
-    return looked[0].off if near else ""
+    off = _check_all(looked)
+    return _said(off, looked) if off else ""
 
 
 def named(pairs: Sequence[Pair]) -> str:
@@ -145,7 +158,8 @@ def set_of(match: Match) -> list[Match]:
     """The match with those that it was made together with."""
     if not match.together:
         return [match]
-    return list(Match.objects.filter(together=match.together).order_by("pk"))
+    rows = Match.objects.filter(together=match.together).select_related("line", "operation")
+    return list(rows.order_by("pk"))
 
 
 def claimed_by(line_id: int) -> Match | None:
@@ -155,8 +169,8 @@ def claimed_by(line_id: int) -> Match | None:
     return rows.order_by("line_place").first()
 
 
-def check(line: Booked, expected: Expected, settings: Settings, *, alone: bool) -> bool:
-    """Whether the two need a tolerance. Raises DoNotBelongTogether; in a set (not `alone`) the sum decides."""
+def check(line: Booked, expected: Expected, settings: Settings) -> None:
+    """Raise DoNotBelongTogether where more than their amounts keeps a line and an operation apart."""
     fields = compare(line, expected, settings)
     if expected.amount is None:
         raise DoNotBelongTogether(
@@ -167,13 +181,6 @@ def check(line: Booked, expected: Expected, settings: Settings, *, alone: bool) 
     for name, why in _FORBIDS.items():
         if verdict_of(fields, name) is Verdict.DIFFERS:
             raise DoNotBelongTogether(why.format(expected.label))
-    verdict = verdict_of(fields, "amount")
-    if alone and verdict is Verdict.DIFFERS:
-        raise DoNotBelongTogether(
-            f"{expected.label} is {money(expected.amount, expected.currency)} and the line is"
-            f" {money(line.amount, line.currency)}: more apart than this receiver’s settings allow."
-        )
-    return alone and verdict is Verdict.NEAR
 
 
 _FORBIDS = {
@@ -189,11 +196,6 @@ class _Looked:
     expected: Expected
     settings: Settings
     settings_version: int
-
-    @property
-    def off(self) -> str:
-        apart = abs(self.booked.amount - (self.expected.amount or 0))
-        return f"The amounts are {money(apart, self.booked.currency)} apart"
 
 
 def _overtaken(failed: IntegrityError) -> bool:
@@ -212,46 +214,87 @@ def _look(pair: Pair) -> _Looked:
     return _Looked(line, expected, settings, version)
 
 
-def _check_sum(looked: Sequence[_Looked]) -> None:
-    lines = {one.booked.line_id: one.booked for one in looked}
-    operations = {one.expected.operation_id: one.expected for one in looked}
-    booked_sum = sum(line.amount for line in lines.values())
-    approved = sum(o.amount or 0 for o in operations.values())
-    if min(len(lines), len(operations)) != 1 or booked_sum != approved:
-        currency = looked[0].booked.currency
+def _check_all(looked: Sequence[_Looked]) -> int:
+    """What was booked less what was approved, inside the tolerance. Raises DoNotBelongTogether.
+
+    Lines of one operation may be apart as one line may. Of several operations nobody could say which of them the difference is
+    of, so there the sums are equal.
+    """
+    for one in looked:
+        check(one.booked, one.expected, one.settings)
+    lines, operations = _amounts(looked)
+    if len(looked) > 1 and not min(*lines.values(), *operations.values()):
+        raise DoNotBelongTogether("What comes to nothing is no part of anything: leave it out.")
+    booked_sum, approved = sum(lines.values()), sum(operations.values())
+    off = booked_sum - approved
+    if not off:
+        return 0
+    tolerance = looked[0].settings.tolerance if len(operations) == 1 else 0
+    currency = looked[0].booked.currency
+    if abs(off) > tolerance and len(looked) == 1:
+        raise DoNotBelongTogether(
+            f"{looked[0].expected.label} is {money(approved, currency)} and the line is"
+            f" {money(booked_sum, currency)}: more apart than this receiver’s settings allow."
+        )
+    if abs(off) > tolerance:
         raise DoNotBelongTogether(
             f"{money(booked_sum, currency)} was booked and {money(approved, currency)} approved:"
-            " several are matched with one only where they add up to it exactly."
+            " several are matched only where they add up to it exactly, or inside the band of one operation."
         )
+    if len(lines) > 1 and min(lines.values()) <= abs(off):
+        raise DoNotBelongTogether(
+            f"A line of {money(min(lines.values()), currency)} is no more than the difference: leave it out, or set it aside."
+        )
+    return off
 
 
-def _rows(pairs: Sequence[Pair], looked: Sequence[_Looked], word: Word, *, near: bool) -> list[Match]:
-    together = secrets.token_hex(16) if len(pairs) > 1 else ""
-    one_line = len({p.line_id for p in pairs}) == 1
-    rows = []
-    for place, (pair, one) in enumerate(zip(pairs, looked, strict=True)):
+def _amounts(looked: Sequence[_Looked]) -> tuple[dict[int, int], dict[int, int]]:
+    """Of each line and of each operation."""
+    return (
+        {one.booked.line_id: one.booked.amount for one in looked},
+        {one.expected.operation_id: one.expected.amount or 0 for one in looked},
+    )
+
+
+def _said(off: int, looked: Sequence[_Looked]) -> str:
+    return f"The amounts are {money(abs(off), looked[0].booked.currency)} apart"
+
+
+def _rows(pairs: Sequence[Pair], looked: Sequence[_Looked], word: Word, off: int) -> list[Match]:
+    sides = {(p.line_id, p.operation.pk): (p, one) for p, one in zip(pairs, looked, strict=True)}
+    shares = allocate(*_amounts(looked))
+    together = secrets.token_hex(16) if len(shares) > 1 else ""
+    line_places: Counter[int] = Counter()
+    operation_places: Counter[int] = Counter()
+    rows: list[Match] = []
+    for line_id, operation_id, allocated in shares:
+        pair, one = sides[line_id, operation_id]
         found = weigh(one.booked, one.expected, one.settings)
         tier = Tier.TOGETHER if together else found.tier if found else Tier.NONE
         rows.append(
             Match(
                 tenant_id=pair.operation.tenant_id,
-                line_id=pair.line_id,
+                line_id=line_id,
                 operation=pair.operation,
-                line_place=place if together and one_line else 0,
-                operation_place=0 if one_line else place,
+                line_place=line_places[line_id],
+                operation_place=operation_places[operation_id],
                 together=together,
-                allocated=min(one.booked.amount, one.expected.amount or 0),
+                allocated=allocated,
                 tier=tier,
                 rule_version=VERSION,
                 settings_version=one.settings_version,
                 compared=_kept(compare(one.booked, one.expected, one.settings)),
-                within_tolerance=near,
+                within_tolerance=bool(off),
+                apart=0 if rows else off,
+                apart_as=word.apart_as if off else "",
                 reason=word.reason,
                 made_by_id=word.actor.person_id,
-                second_id=word.second.person_id if near and word.second else None,
+                second_id=word.second.person_id if off and word.second else None,
                 made_at=word.now,
             )
         )
+        line_places[line_id] += 1
+        operation_places[operation_id] += 1
     return rows
 
 

@@ -95,12 +95,24 @@ class MatchRun(TenantModel):
         return f"match run {self.pk}"
 
 
+class DifferenceKind(models.TextChoices):
+    """What it is by which lines and operations are apart that two people match."""
+
+    FEE = "fee"  # what the receiver or a bank has taken for itself
+    ROUNDING = "rounding"  # the smallest units, lost or won
+    DISCOUNT = "discount"  # what was agreed to be taken off
+    EXCHANGE = "exchange rate"  # it was turned into another currency on the way
+    OTHER = "other"  # said in the reason
+
+
 class Match(TenantModel):
     """One line is one operation, or a part of it: by which rung, by which comparison, and who said so.
 
-    `together` names a set that was made at once: one line for several operations, or several lines for one. `line_place`
+    `together` names a set that was made at once: lines for operations, of which either may be several. `line_place`
     and `operation_place` count what a line and an operation have in it. The first is 0, and while a match is not unmade no
     other may have the same: so a line, and an operation, have one match or one set.
+
+    `apart` is what was booked less what was approved, of a set on its first row; `apart_as` says what that is.
     """
 
     app_rights: ClassVar = Rights(insert=True)
@@ -119,6 +131,12 @@ class Match(TenantModel):
     """JSON: [field, what the line says, what was approved], for each field that counted."""
 
     within_tolerance = models.BooleanField(default=False)
+    apart = models.BigIntegerField(default=0, db_default=0)
+    apart_as = models.CharField(
+        max_length=20, choices=DifferenceKind.choices, default="", db_default="", blank=True
+    )
+    """Empty where nothing is apart, and of differences that were accepted before they were named."""
+
     reason = models.TextField(default="", blank=True)
     made_by = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     second = models.ForeignKey(Person, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
@@ -146,6 +164,11 @@ class Match(TenantModel):
                 condition=Q(within_tolerance=False)
                 | (Q(made_by__isnull=False, second__isnull=False) & ~Q(second=F("made_by"))),
                 name="a_tolerance_needs_two_people",
+            ),
+            models.CheckConstraint(
+                condition=Q(apart=0, apart_as="")
+                | (Q(within_tolerance=True, apart_as__in=[k.value for k in DifferenceKind]) & ~Q(reason="")),
+                name="a_difference_says_what_it_is_and_why",
             ),
             models.CheckConstraint(
                 condition=Q(made_by__isnull=False) | Q(tier__lte=2), name="the_machine_takes_three_tiers"

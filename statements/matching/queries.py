@@ -13,8 +13,10 @@ from dispatch.models import Receiver
 from statements.matching import candidates, making
 from statements.matching.asides import aside_of, unclaimed
 from statements.matching.candidates import NoSuchLine, Offer
+from statements.matching.comparing import money
 from statements.matching.ladder import NAMES, Tier
 from statements.matching.models import (
+    DifferenceKind,
     Finding,
     Match,
     MatchingSettings,
@@ -54,12 +56,41 @@ class OfStatement:
 
 @dataclass(frozen=True, slots=True)
 class MatchView:
-    """One match with its words and what came of it."""
+    """One match with its words and what came of it. `operations`: a match of each operation in its set."""
 
     match: Match
-    operations: Sequence[Match]
+    together: Sequence[Match]
     effect: str
     unmatch: Unmatch | None
+
+    @property
+    def operations(self) -> list[Match]:
+        return list({m.operation_id: m for m in reversed(self.together)}.values())[::-1]
+
+    @property
+    def further(self) -> list[StatementLine]:
+        """The lines that it was matched together with."""
+        lines = {m.line_id: m.line for m in self.together if m.line_id != self.match.line_id}
+        return [lines[pk] for pk in sorted(lines)]
+
+    @property
+    def apart(self) -> str:
+        """What was booked beside what was approved, in words, or ""."""
+        off = sum(m.apart for m in self.together)
+        if not off:
+            return ""
+        return (
+            f"{money(abs(off), self.match.line.currency)} {'more' if off > 0 else 'less'} than was approved"
+        )
+
+    @property
+    def apart_as(self) -> str:
+        kind = self.match.apart_as
+        return (
+            "something else"
+            if kind == DifferenceKind.OTHER
+            else f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+        )
 
     @property
     def rung(self) -> str:

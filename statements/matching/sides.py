@@ -94,17 +94,15 @@ def currencies(scope: Scope) -> list[str]:
 
 
 def side(scope: Scope, currency: str) -> Side:
-    """Both sides in one currency. Three queries, and one for the lines that are listed."""
+    """Both sides in one currency. Four queries, and one for the lines that are listed."""
     values = {**scope.values, "currency": currency}
     with connection.cursor() as cursor:
         cursor.execute(_LINES, values)
-        lines, line_sum, aside, aside_sum, free, free_sum, matched_sum, inside, outside, outside_count = (
-            cursor.fetchone()
-        )
+        lines, line_sum, aside, aside_sum, free, free_sum, outside, outside_count = cursor.fetchone()
         cursor.execute(_OPERATIONS, values)
-        operations, operation_sum, without, without_sum, elsewhere, elsewhere_sum, matched, here = (
-            cursor.fetchone()
-        )
+        operations, operation_sum, without, without_sum, elsewhere, elsewhere_sum = cursor.fetchone()
+        cursor.execute(_DIFFERENCES, values)
+        booked = cursor.fetchall()
         cursor.execute(f"{_WITHOUT} ORDER BY o.id LIMIT %(listed)s", values)
         listed = [
             Without(operation, job, label, title, as_amount(minor, currency), sent_on)
@@ -129,8 +127,7 @@ def side(scope: Scope, currency: str) -> Side:
         ),
     ]
     parts = [Sum(one if count == 1 else many, count, units(amount)) for count, amount, one, many in named]
-    apart = matched_sum - inside - outside - (matched - here)
-    parts.append(Sum("differences that two people have accepted", 0, units(apart)))
+    parts += [Sum(_booked_as(kind, count), count, units(amount)) for kind, count, amount in booked]
     return Side(
         currency,
         Sum("lines", lines, units(line_sum)),
@@ -139,6 +136,11 @@ def side(scope: Scope, currency: str) -> Side:
         listed,
         _listed_lines(scope, currency),
     )
+
+
+def _booked_as(kind: str, count: int) -> str:
+    what = "difference" if count == 1 else "differences"
+    return f"{what} booked as {kind}" if kind else f"{what} that two people have accepted"
 
 
 def _listed_lines(scope: Scope, currency: str) -> list[LineView]:
@@ -181,11 +183,10 @@ WITH l AS (
     coalesce(sum(amount) FILTER (WHERE aside), 0) AS aside_sum FROM l
 ), matched AS (
   SELECT count(*) FILTER (WHERE line_place = 0) AS n, coalesce(sum(amount) FILTER (WHERE line_place = 0), 0) AS s,
-    coalesce(sum(allocated) FILTER (WHERE inside), 0) AS inside,
     coalesce(sum(allocated) FILTER (WHERE NOT inside), 0) AS outside, count(*) FILTER (WHERE NOT inside) AS others FROM pairs
 )
 SELECT sums.n, sums.s::bigint, sums.aside, aside_sum::bigint, sums.n - sums.aside - matched.n,
-  (sums.s - aside_sum - matched.s)::bigint, matched.s::bigint, inside::bigint, outside::bigint, others FROM sums, matched
+  (sums.s - aside_sum - matched.s)::bigint, outside::bigint, others FROM sums, matched
 """
 _OPERATIONS = f"""
 WITH o AS (
@@ -198,11 +199,20 @@ WITH o AS (
 SELECT (SELECT count(*) FROM o), (SELECT coalesce(sum(amount_minor), 0) FROM o)::bigint,
   (SELECT count(*) FROM o) - count(*) FILTER (WHERE operation_place = 0),
   ((SELECT coalesce(sum(amount_minor), 0) FROM o) - coalesce(sum(amount_minor) FILTER (WHERE operation_place = 0), 0))::bigint,
-  count(*) FILTER (WHERE NOT here), coalesce(sum(allocated) FILTER (WHERE NOT here), 0)::bigint,
-  coalesce(sum(amount_minor) FILTER (WHERE operation_place = 0), 0)::bigint - coalesce(sum(allocated) FILTER (WHERE NOT here), 0)::bigint,
-  coalesce(sum(allocated) FILTER (WHERE here), 0)::bigint
+  count(*) FILTER (WHERE NOT here), coalesce(sum(allocated) FILTER (WHERE NOT here), 0)::bigint
 FROM pairs
 """
+_OFF = f"""
+  SELECT min(m.id) AS id, max(m.apart_as) AS kind, l.amount - sum(m.allocated) AS off, l.id AS line_id,
+    min(m.operation_id) AS operation_id
+  FROM statements_statementline l JOIN statements_match m ON m.line_id = l.id AND m.unmade_at IS NULL
+  WHERE {IN_SCOPE} AND l.currency = %(currency)s GROUP BY l.id, l.amount HAVING l.amount <> sum(m.allocated)
+  UNION ALL
+  SELECT min(m.id), max(m.apart_as), sum(m.allocated) - o.amount_minor, min(m.line_id), o.id
+  FROM dispatch_operation o JOIN statements_match m ON m.operation_id = o.id AND m.unmade_at IS NULL
+  WHERE {SETTLED} GROUP BY o.id, o.amount_minor HAVING o.amount_minor <> sum(m.allocated)"""
+"""Lines of which more was booked, and operations of which less was, than the other side has: never both in one set."""
+_DIFFERENCES = f"SELECT kind, count(*), sum(off)::bigint FROM ({_OFF}) o GROUP BY kind ORDER BY kind"
 _WITHOUT = f"""
 SELECT o.id, o.job_id, 'CF-' || lpad(o.job_id::text, greatest(5, length(o.job_id::text)), '0') || '-'
     || lpad(o.ordinal::text, greatest(2, length(o.ordinal::text)), '0'), p.title, o.amount_minor,
@@ -238,5 +248,10 @@ SELECT m.id, -m.allocated, l.booked_on::text, 'STMT-' || l.statement_id, l.row_n
 FROM dispatch_operation o JOIN statements_match m ON m.operation_id = o.id AND m.unmade_at IS NULL
 JOIN statements_statementline l ON l.id = m.line_id
 WHERE {SETTLED} AND NOT ({IN_SCOPE}) AND m.id > %(after)s ORDER BY m.id LIMIT %(listed)s""",
+    "difference that two people have booked": f"""
+SELECT d.id, d.off::bigint, l.booked_on::text, 'STMT-' || l.statement_id, l.row_number::text, l.reference,
+  concat_ws(': ', nullif(d.kind, ''), (SELECT m.reason FROM statements_match m WHERE m.id = d.id)), p.operation_key
+FROM ({_OFF}) d JOIN statements_statementline l ON l.id = d.line_id JOIN dispatch_operation p ON p.id = d.operation_id
+WHERE d.id > %(after)s ORDER BY d.id LIMIT %(listed)s""",
 }
 """What each part is made of, a page at a time: key, amount, day, statement, row, reference, text, and what else names it."""

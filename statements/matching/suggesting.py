@@ -8,15 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from statements.matching.adding_up import sets_that_add_up
-from statements.matching.comparing import Booked, Expected, Field, Verdict, compare, reasons, verdict_of
+from statements.matching.adding_up import sets_on_both_sides, sets_that_add_up
+from statements.matching.comparing import (
+    Booked,
+    Expected,
+    Field,
+    Verdict,
+    compare,
+    money,
+    reasons,
+    verdict_of,
+)
 from statements.matching.ladder import Tier
 from statements.matching.likeness import Written
 from statements.matching.settings import Settings
 
 MOST = 8
 MOST_TOGETHER = 30
-"""Candidates that are offered, and those that are tried together."""
+MOST_OF_BOTH = 15
+"""Candidates that are offered, those that are tried together, and those of either side where several of both are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +48,16 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several operations for one line, or several lines for one operation, whose sum is exact."""
+    """Several operations for one line, several lines for one operation, or several of both, whose sums are equal."""
 
     lines: tuple[Booked, ...]
     operations: tuple[Expected, ...]
     because: str
+
+    @property
+    def further(self) -> tuple[Booked, ...]:
+        """The lines beside the first."""
+        return self.lines[1:]
 
 
 def weigh(
@@ -109,21 +124,61 @@ def operations_together(booked: Booked, candidates: Sequence[Expected], settings
     ]
 
 
+def both_together(
+    booked: Booked, others: Sequence[Booked], candidates: Sequence[Expected], settings: Settings
+) -> list[Together]:
+    """Sets of operations that the line adds up to together with other unclaimed lines, nearest in time first."""
+    fitting = [e for e in candidates if e.amount and _could_be(booked, e, settings)]
+    fitting.sort(key=lambda e: (_distance(booked, e), e.operation_id))
+    beside = [b for b in others if b.line_id != booked.line_id and b.amount and _is_beside(booked, b)]
+    beside.sort(key=lambda b: (abs((b.booked_on - booked.booked_on).days), b.line_id))
+    tried, near = fitting[:MOST_OF_BOTH], beside[:MOST_OF_BOTH]
+    sums = sets_on_both_sides(
+        booked.amount,
+        [b.amount for b in near],
+        [e.amount or 0 for e in tried],
+        largest=settings.largest_group,
+    )
+    whole = sums.whole and max(len(fitting), len(beside)) <= MOST_OF_BOTH
+    found = []
+    for mine, theirs in sums.found:
+        lines, operations = (booked, *(near[i] for i in mine)), tuple(tried[i] for i in theirs)
+        if all(_could_be(line, one, settings) for line in lines for one in operations):
+            told = f"{len(lines)} lines and {len(operations)} operations add up to the same exactly"
+            found.append(Together(lines, operations, _and_others(told, len(sums.found), whole)))
+    return found
+
+
+def _is_beside(booked: Booked, other: Booked) -> bool:
+    mine = (booked.currency, booked.direction, booked.account)
+    return mine == (other.currency, other.direction, other.account)
+
+
 def lines_together(expected: Expected, candidates: Sequence[Booked], settings: Settings) -> list[Together]:
-    """Sets of lines whose amounts add up to the operation's."""
+    """Sets of lines whose amounts add up to the operation's; where none do, that miss it by no more than the tolerance."""
     fitting = [b for b in candidates if _could_be(b, expected, settings)]
     fitting.sort(key=lambda b: (_distance(b, expected), b.line_id))
     tried = fitting[:MOST_TOGETHER]
-    sums = sets_that_add_up(expected.amount or 0, [b.amount for b in tried], largest=settings.largest_group)
-    whole = sums.whole and len(fitting) <= MOST_TOGETHER
-    return [
-        Together(
-            tuple(tried[i] for i in places),
-            (expected,),
-            _adds_up(len(places), "lines", len(sums.found), whole),
+    amounts = [b.amount for b in tried]
+    sums = sets_that_add_up(expected.amount or 0, amounts, largest=settings.largest_group)
+    if not sums.found and settings.tolerance:
+        # Of one operation it can be said what the lines miss it by.
+        sums = sets_that_add_up(
+            expected.amount or 0, amounts, largest=settings.largest_group, within=settings.tolerance
         )
-        for places in sums.found
+    whole = sums.whole and len(fitting) <= MOST_TOGETHER
+    sets = [tuple(tried[i] for i in places) for places in sums.found]
+    return [
+        Together(lines, (expected,), _and_others(_comes_to(lines, expected), len(sets), whole))
+        for lines in sets
     ]
+
+
+def _comes_to(lines: Sequence[Booked], expected: Expected) -> str:
+    off = sum(b.amount for b in lines) - (expected.amount or 0)
+    if not off:
+        return f"{len(lines)} lines add up to it exactly"
+    return f"{len(lines)} lines come to it but for {money(abs(off), expected.currency)}"
 
 
 def _could_be(booked: Booked, expected: Expected, settings: Settings) -> bool:
@@ -136,7 +191,10 @@ def _could_be(booked: Booked, expected: Expected, settings: Settings) -> bool:
 
 
 def _adds_up(count: int, what: str, sets: int, whole: bool) -> str:
-    said = f"{count} {what} add up to it exactly"
+    return _and_others(f"{count} {what} add up to it exactly", sets, whole)
+
+
+def _and_others(said: str, sets: int, whole: bool) -> str:
     if sets > 1:
         said += "; other sets do too"
     return said if whole else f"{said}; not every set was tried"

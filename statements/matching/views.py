@@ -41,11 +41,12 @@ def match(request: TenantRequest, slug: str, line_id: int) -> HttpResponseBase:
     form = MatchForm(request.POST)
     if not form.is_valid():
         return _line_page(request, line_id, match_form=form, status=422)
+    further, operations = form.cleaned_data["operations"]
     try:
         done = match_lines(
             tenant_id=request.tenant.pk,
-            line_ids=[line_id],
-            operation_ids=form.cleaned_data["operations"],
+            line_ids=[line_id, *further],
+            operation_ids=operations,
             person_id=request.person.pk,
             reason=form.cleaned_data["reason"],
             now=request.now,

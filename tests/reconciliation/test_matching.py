@@ -11,9 +11,11 @@ from access.tenancy import reading
 from reconciliation.actions.matching import match_line
 from reconciliation.actions.seconding import second
 from reconciliation.actions.working import EvidenceMissing, NotAllowedNow, StaleCase
+from reconciliation.desk import asked_for
 from reconciliation.kinds import VerbName
-from statements.matching.actions.matching import set_matching
-from statements.matching.making import DoNotBelongTogether, LineClaimed
+from statements.matching import completeness, exporting, making
+from statements.matching.actions.matching import set_matching, unmatch
+from statements.matching.making import DoNotBelongTogether, LineClaimed, Pair
 from statements.matching.models import Match
 from statements.matching.settings import Settings
 from tests.dispatch.faults import FaultServer, fin
@@ -67,7 +69,12 @@ def test_amounts_that_differ_inside_the_band_need_a_second_person() -> None:
         desk.act(match_line, case, lines=[far], reason="bank fee")
     with pytest.raises(EvidenceMissing, match=r"EUR 0\.02 apart: say why"):
         desk.act(match_line, case, lines=[near])
-    asked = desk.act(match_line, case, lines=[near], reason="bank fee")
+    with pytest.raises(EvidenceMissing, match="say what that is, of fee, rounding"):
+        desk.act(match_line, case, lines=[near], reason="bank fee")
+    asked = desk.act(match_line, case, lines=[near], reason="bank fee", apart_as="fee")
+    with reading(desk.tenant_id):
+        said = asked_for(desk.page(case, desk.ben))
+    assert said[-2:] == [("Difference", "The amounts are EUR 0.02 apart"), ("Booked as", "fee")]
     assert asked.request_id is not None
     assert (desk.sending.operation(job).state, ledger.matches()) == ("UNKNOWN", [])
     desk.answer(second, desk.fresh(case), desk.ben)
@@ -79,7 +86,70 @@ def test_amounts_that_differ_inside_the_band_need_a_second_person() -> None:
         desk.ben,
         25000,
     )
+    assert (match.apart, match.apart_as, match.reason) == (2, "fee", "bank fee")
     assert desk.sending.operation(job).state == "CONFIRMED"
+    page = as_person(desk.anna).get(address(desk, "statement-line", near)).content.decode()
+    assert "EUR 0.02 more than was approved" in page
+    assert "two people have booked the difference as a fee" in page
+
+
+def test_lines_that_come_to_it_but_for_a_fee_are_offered_and_the_fee_is_booked() -> None:
+    """Two instalments, of which the bank has kept thirty cents. Anna finds them on the case, Ben agrees; taking it back undoes it."""
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", **PAID)
+    ledger, today = Ledger.at(desk), timezone.now().date()
+    set_matching(
+        tenant_id=desk.tenant_id, receiver_id=ledger.receiver_id, settings=Settings(tolerance=50),
+        person_id=desk.admin.pk, now=timezone.now(),
+    )  # fmt: skip
+    statement, (first, rest, small, tiny) = ledger.statement(
+        [{"booked_on": today, "amount": a} for a in (10000, 14970, 31, 10)], first=str(today), last=str(today)
+    )
+    shown = as_person(desk.anna).get(address(desk, "case-match", case.pk)).content.decode()
+    assert "2 lines come to it but for EUR 0.30" in shown
+    with reading(desk.tenant_id), pytest.raises(DoNotBelongTogether, match="no more than the difference"):
+        making.apart([Pair(n, job, desk.sending.operation(job)) for n in (first, rest, small, tiny)])
+    post(
+        desk,
+        desk.anna,
+        "case-match",
+        case,
+        lines=f"{first},{rest}",
+        reason="kept by the bank",
+        apart_as="fee",
+    )
+    desk.answer(second, desk.fresh(case), desk.ben)
+    with reading(desk.tenant_id):
+        made = list(
+            Match.objects.order_by("operation_place").values_list("line_id", "allocated", "apart", "apart_as")
+        )
+        side = completeness.of_statement(statement).side
+        scope = completeness.of_statement(statement).scope
+    assert made == [(first, 10000, -30, "fee"), (rest, 14970, 0, "fee")]
+    assert desk.sending.job_state(job) == "CONFIRMED"
+    assert side is not None
+    assert side.explained
+    assert [(p.what, p.count, str(p.amount)) for p in side.parts] == [
+        ("lines that no operation claims", 2, "0.41"), ("difference booked as fee", 1, "-0.30"),
+    ]  # fmt: skip
+    assert scope is not None
+    saved = "".join(exporting.differences(desk.tenant_id, scope))
+    assert "difference that two people have booked,-0.30,EUR" in saved
+    assert "fee: kept by the bank" in saved
+    unmatch(
+        tenant_id=desk.tenant_id, match_id=first_match(desk), person_id=desk.anna.pk,
+        reason="it was another invoice", now=timezone.now(),
+    )  # fmt: skip
+    with reading(desk.tenant_id):
+        side = completeness.of_statement(statement).side
+    assert side is not None
+    assert [p.what for p in side.parts if "difference" in p.what] == []
+
+
+def first_match(desk: Desk) -> int:
+    with reading(desk.tenant_id):
+        return int(Match.objects.order_by("pk").values_list("pk", flat=True)[0])
 
 
 def test_of_two_cases_that_want_one_line_one_gets_it() -> None:

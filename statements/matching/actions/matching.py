@@ -19,7 +19,7 @@ from dispatch.models import Operation
 from statements.matching import making, running
 from statements.matching.making import Pair, Word
 from statements.matching.models import Match, MatchingSettings
-from statements.matching.settings import Settings
+from statements.matching.settings import LARGEST_GROUP, Settings
 from web.redaction import hide
 from workflows.locks import lock_job
 from workflows.models import Job
@@ -61,20 +61,22 @@ def match_lines(
     reason: str,
     now: datetime,
 ) -> Made:
-    """Match one line with one operation, or several of one with one of the other. Amounts have to be exact.
+    """Match lines with operations, either of which may be several. Amounts have to add up exactly.
 
     Locks jobs by id, each with its operations. A repeat, or somebody else's match meanwhile, is LineClaimed. Raises
     NotPermitted, LineClaimed, DoNotBelongTogether, NeedsTwoPeople, NoSuchLine, NoSuchOperation, StillSending.
     """
     lines, operations = sorted(set(line_ids)), sorted(set(operation_ids))
-    if not lines or not operations or min(len(lines), len(operations)) != 1:
-        raise making.DoNotBelongTogether("Choose one line and one operation, or several of one of them.")
+    if not lines or not operations or len(lines) + len(operations) > LARGEST_GROUP + 1:
+        raise making.DoNotBelongTogether(
+            f"Choose a line and an operation, or up to {LARGEST_GROUP + 1} of both together."
+        )
     with acting(tenant_id):
         actor = authority.require(person_id, *WHO)
         locked = _lock(operations)
         pairs = [Pair(line, *locked[operation]) for line in lines for operation in operations]
         effects = making.make(pairs, Word(actor, hide(reason).strip()[:LONGEST_REASON], now))
-        return Made(tuple(effects), _sentence(pairs, effects))
+        return Made(tuple(effect for _, effect in effects), _sentence(effects))
 
 
 def unmatch(*, tenant_id: int, match_id: int, person_id: int, reason: str, now: datetime) -> str:
@@ -161,6 +163,6 @@ _WORDS = {
 }
 
 
-def _sentence(pairs: Sequence[Pair], effects: Sequence[Effect]) -> str:
-    said = dict.fromkeys(_WORDS[e].format(p.operation.label) for p, e in zip(pairs, effects, strict=True))
+def _sentence(effects: Sequence[tuple[Operation, Effect]]) -> str:
+    said = [_WORDS[effect].format(operation.label) for operation, effect in effects]
     return f"Matched. {' '.join(said)}"

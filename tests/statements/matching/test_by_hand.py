@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from access.refusals import NotPermitted
 from access.tenancy import reading
-from dispatch.models import Receiver
+from dispatch.models import Operation, Receiver
 from reconciliation.models import CaseKind
 from statements.matching import candidates, completeness
 from statements.matching.actions.matching import (
@@ -25,6 +27,7 @@ from statements.matching.settings import Settings
 from statements.models import Statement
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract
+from tests.reconciliation.pages import as_person
 from tests.reconciliation.world import PATIENT, Desk
 from tests.statements.matching.ledger import Ledger
 from tests.statements.shelf import Shelf, content_of, terms
@@ -198,6 +201,49 @@ def test_the_file_whose_one_line_is_three_payments_is_read_proposed_and_taken_by
     assert sorted(o.operation_id for o in together.operations) == sorted(three)
     say(ledger, [line.pk], three)
     assert [(booked, o) for booked, o, _ in ledger.matches()] == [(line.pk, o) for o in three]
+
+
+def test_several_lines_are_several_operations_where_nothing_simpler_adds_up() -> None:
+    """Two payments of 100.00 and 75.50 that a receiver has booked as 60.00 and 115.50. A person says so; nothing else may use them."""
+    ledger = Ledger.make()
+    payments = ledger.operations(
+        [{"amount_minor": a, "record": f"INV-{a}", "state": "UNKNOWN"} for a in (10000, 7550)]
+    )
+    statement, (one, other, alone) = ledger.statement(
+        [{"amount": a, "booked_on": "2026-03-12"} for a in (6000, 11550, 77)]
+    )
+    ledger.walk(BY_REFERENCE)
+    assert ledger.matches() == []
+    url = reverse("statement-line", args=(ledger.tenant.slug, one))
+    page = as_person(ledger.operator).get(url).content.decode()
+    assert "2 lines and 2 operations add up to the same exactly" in page
+    (value,) = re.findall(r'name="operations" value="([^"]+)"', page)
+    assert value == f"{other}:{payments[0]},{payments[1]}"
+    with pytest.raises(DoNotBelongTogether, match=r"EUR 60\.77 was booked and EUR 175\.50 approved"):
+        say(ledger, [one, alone], payments)
+    ledger.unstopped()
+    said = as_person(ledger.operator).post(f"{url}match/", {"operations": value, "reason": "their slip"})
+    assert said.status_code == 302
+    with reading(ledger.tenant.pk):
+        rows = Match.objects.order_by("pk")
+        places = [(m.line_id, m.operation_id, m.allocated, m.line_place, m.operation_place) for m in rows]
+        assert Tally.objects.values_list("lines", "amount").get() == (2, 17550)
+        side = completeness.of_statement(statement).side
+    assert places == [
+        (one, payments[0], 6000, 0, 0), (other, payments[0], 4000, 0, 1), (other, payments[1], 7550, 1, 0),
+    ]  # fmt: skip
+    with reading(ledger.tenant.pk):
+        assert set(Operation.objects.filter(pk__in=payments).values_list("state", flat=True)) == {"CONFIRMED"}
+    assert side is None or side.explained
+    page = as_person(ledger.operator).get(url).content.decode()
+    assert "Together with" in page
+    (third,) = ledger.operations([{"amount_minor": 6000, "record": "INV-9"}])
+    with pytest.raises(LineClaimed):
+        say(ledger, [one], [third])
+    take_back(ledger, other)
+    assert ledger.matches() == []
+    with reading(ledger.tenant.pk):
+        assert Tally.objects.values_list("lines", "amount").get() == (0, 0)
 
 
 def test_several_lines_are_one_operation() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statements.matching.adding_up import MOST_FOUND, sets_that_add_up
+from statements.matching.adding_up import MOST_FOUND, allocate, sets_on_both_sides, sets_that_add_up
 from statements.matching.comparing import Booked, Expected
 from statements.matching.ladder import Tier
 from statements.matching.likeness import Written
@@ -183,3 +183,59 @@ def test_a_likeness_names_the_words_that_make_it() -> None:
     assert Written("paid INV-18 in full").likeness(("INV-17",)).share == 0
     assert Written("").likeness(("Pellworth",)).share == 0
     assert Written("nothing alike here").likeness(("Pellworth",)).share == 0
+
+
+@given(st.integers(1, 60), amounts, amounts, st.integers(3, 6))
+def test_sets_on_both_sides_are_what_trying_everything_finds(
+    first: int, others: list[int], theirs: list[int], largest: int
+) -> None:
+    found = sets_on_both_sides(first, others, theirs, largest=largest)
+    everything = {
+        (mine, wanted)
+        for size in range(1, largest)
+        for mine in combinations(range(len(others)), size)
+        for count in range(2, largest)
+        for wanted in combinations(range(len(theirs)), count)
+        if size + 1 + count <= largest
+        and first + sum(others[i] for i in mine) == sum(theirs[i] for i in wanted)
+        and not falls_apart([first, *(others[i] for i in mine)], [theirs[i] for i in wanted])
+    }
+    assert set(found.found) <= everything
+    assert len(found.found) == min(len(everything), MOST_FOUND)
+    assert not found.whole or len(everything) <= MOST_FOUND
+
+
+def falls_apart(given_ones: list[int], wanted: list[int]) -> bool:
+    """Whether a part of the one is what a part of the other comes to, so that they are two matches."""
+    return any(
+        sum(a) == sum(b)
+        for n in range(1, len(given_ones))
+        for a in combinations(given_ones, n)
+        for k in range(1, len(wanted))
+        for b in combinations(wanted, k)
+    )
+
+
+positive = st.lists(st.integers(1, 10**6), min_size=1, max_size=5)
+
+
+@given(positive, positive)
+def test_what_is_allocated_is_all_that_both_sides_have_in_common(
+    lines: list[int], operations: list[int]
+) -> None:
+    shares = allocate(dict(enumerate(lines)), dict(enumerate(operations)))
+    assert sum(piece for _, _, piece in shares) == min(sum(lines), sum(operations))
+    assert len(shares) <= len(lines) + len(operations) - 1
+    for side, amounts_of in ((0, lines), (1, operations)):
+        for key, amount in enumerate(amounts_of):
+            assert sum(s[2] for s in shares if s[side] == key) <= amount
+    assert all(piece > 0 for _, _, piece in shares)
+
+
+def test_lines_that_miss_the_operation_by_a_little_are_offered_only_where_none_add_up() -> None:
+    lines = [line(a, line_id=n) for n, a in enumerate((10000, 14970, 15000), 1)]
+    (exact,) = lines_together(operation(9, 25000), lines, Settings(tolerance=50))
+    assert exact.because == "2 lines add up to it exactly"
+    (near,) = lines_together(operation(9, 25000), lines[:2], Settings(tolerance=50))
+    assert near.because == "2 lines come to it but for EUR 0.30"
+    assert lines_together(operation(9, 25000), lines[:2], Settings(tolerance=29)) == []

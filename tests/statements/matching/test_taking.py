@@ -148,12 +148,65 @@ def test_two_walks_at_once_take_each_line_and_each_operation_once() -> None:
     assert len(ledger.matches()) == count
 
 
+def test_the_database_refuses_a_set_that_does_not_add_up() -> None:
+    """Two lines of 60.00 and 115.50 for operations of 100.00 and 75.50; then one of 250.00 for 250.00 less a fee."""
+    ledger = Ledger.make()
+    a, b, c = ledger.operations([{"amount_minor": n, "record": f"{n}"} for n in (10000, 7550, 25000)])
+    _, (one, other, half, rest) = ledger.statement([{"amount": n} for n in (6000, 11550, 10000, 14970)])
+    right = [(one, a, 6000, 0, 0), (other, a, 4000, 0, 1), (other, b, 7550, 1, 0)]
+    fee = {"within_tolerance": True, "made_by_id": ledger.operator.pk, "second_id": ledger.admin.pk, "reason": "fee",
+           "apart_as": "fee"}  # fmt: skip
+    short = [(half, c, 10000, 0, 0), (rest, c, 14970, 0, 1)]
+    for pieces, changes, why in (
+        (right[:2], {}, "does not add up"),
+        ([(one, a, 5999, 0, 0), *right[1:]], {}, "does not add up"),
+        ([(one, a, 6001, 0, 0), (other, a, 3999, 0, 1), right[2]], {}, "does not add up"),
+        ([right[0], (other, a, 4000, 0, 1), (other, b, 7550, 2, 0)], {}, "does not add up"),
+        (short, {}, "does not add up"),
+        (short, fee, "does not add up"),
+        (short, {**fee, "apart": -29}, "does not add up"),
+        (short, {**fee, "apart": -30, "second_id": ledger.operator.pk}, "a_tolerance_needs_two_people"),
+        (short, {**fee, "apart": -30, "apart_as": "theft"}, "a_difference_says_what_it_is_and_why"),
+        (short, {**fee, "apart": -30, "reason": ""}, "a_difference_says_what_it_is_and_why"),
+        (right, {**fee, "apart": 1}, "does not add up"),
+    ):
+        with pytest.raises(psycopg.Error, match=why):
+            together(ledger, pieces, changes)
+    assert ledger.matches() == []
+    together(ledger, right, {})
+    together(ledger, short, {**fee, "apart": -30})
+    assert len(ledger.matches()) == 5
+
+
+def together(ledger: Ledger, pieces: list[tuple[int, int, int, int, int]], changes: dict[str, Any]) -> None:
+    """Insert a set at once, past every check but the database's. `apart` is of its first row."""
+    rows = [
+        {
+            "tenant_id": ledger.tenant.pk, "line_id": line, "operation_id": operation, "allocated": allocated,
+            "line_place": line_place, "operation_place": operation_place, "together": "x" + str(pieces[0][0]), "tier": 5,
+            "rule_version": 1, "settings_version": 0, "compared": "[]", "within_tolerance": False, "reason": "",
+            "made_by_id": ledger.operator.pk, "made_at": "2026-03-13T09:00:00Z",
+            **changes, "apart": changes.get("apart", 0) if number == 0 else 0,
+        }
+        for number, (line, operation, allocated, line_place, operation_place) in enumerate(pieces)
+    ]  # fmt: skip
+    places = ", ".join(f"({', '.join(['%s'] * len(row))})" for row in rows)
+    values = [value for row in rows for value in row.values()]
+    ledger.owner.execute(f"INSERT INTO statements_match ({', '.join(rows[0])}) VALUES {places}", values)
+
+
 def test_the_database_refuses_a_match_that_is_none() -> None:
     ledger = Ledger.make()
     euro, dollar = ledger.operations([{"record": "A"}, {"currency": "USD", "record": "B"}])
     _, (line, smaller) = ledger.statement([{}, {"amount": 100}])
     strange = Ledger.make()
     (elsewhere,) = strange.operations([{}])
+    by_two = {
+        "within_tolerance": True,
+        "made_by_id": ledger.operator.pk,
+        "second_id": ledger.admin.pk,
+        "reason": "x",
+    }
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"operation_id": dollar}, "do not belong together"),
         ({"line_id": smaller}, "do not belong together"),
@@ -165,6 +218,9 @@ def test_the_database_refuses_a_match_that_is_none() -> None:
         ({"together": "x"}, "does not add up"),
         ({"tier": 3}, "the_machine_takes_three_tiers"),
         ({"within_tolerance": True}, "a_tolerance_needs_two_people"),
+        ({"apart": 1, "apart_as": "fee"}, "a_difference_says_what_it_is_and_why"),
+        ({**by_two, "apart": 1, "apart_as": "fee"}, "do not belong together"),
+        ({**by_two, "line_id": smaller, "allocated": 100}, "do not belong together"),
     ]
     for changes, why in wrong:
         with pytest.raises(psycopg.Error, match=why):
