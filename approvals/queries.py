@@ -17,8 +17,7 @@ from approvals.hints import perhaps_for
 from approvals.models import Decision, Proposal
 from approvals.moment import Moment
 from approvals.rules import Facts
-from workflows import registry
-from workflows.models import Job
+from workflows.titles import workflow_title
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COUNTED_UP_TO = 100
@@ -266,7 +265,7 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         title=proposal.title,
         recipient=proposal.recipient,
         workflow=job.workflow,
-        workflow_title=_workflow_title(job),
+        workflow_title=workflow_title(job.workflow),
         # The column pads to four decimals; the slip has as many as the currency.
         amount=None if proposal.amount is None else proposal.amount.normalize(),
         currency=proposal.currency,
@@ -284,8 +283,3 @@ def _row(proposal: Proposal, facts: Facts, person_id: int) -> AwaitingRow:
         job_state=job.state,
         bulk=facts.bulk,
     )
-
-
-def _workflow_title(job: Job) -> str:
-    workflow = registry.workflows().get((job.workflow, job.revision))
-    return (workflow.title if workflow else "") or job.workflow

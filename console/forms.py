@@ -17,10 +17,10 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, QueryDict
 
 from console.uploading import UploadInput, read_text
-from console.words import in_words
 from workflows import submissions
 from workflows.actions.keep_file import Kept
 from workflows.authoring import Problem, Workflow
+from workflows.titles import in_words
 
 LONG_TEXT = 300
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)

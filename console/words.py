@@ -8,11 +8,7 @@ from workflows import registry
 from workflows.authoring import Workflow
 from workflows.authoring.steps import VALIDATE_STAGE
 from workflows.runs import origin_of
-
-
-def workflow_title(name: str) -> str:
-    """The title of a workflow, or its name in words where it is not installed here."""
-    return _titles().get(name) or in_words(name)
+from workflows.titles import in_words
 
 
 def stage_title(workflow: Workflow | None, name: str) -> str:
@@ -31,11 +27,6 @@ def definition_of(name: str, revision: str) -> Workflow | None:
     return registry.workflows().get((name, revision))
 
 
-def in_words(name: str) -> str:
-    """vendor-onboarding as Vendor onboarding."""
-    return name.replace("-", " ").replace("_", " ").capitalize()
-
-
 def refusal_in_words(name: str) -> str:
     """SomebodyElseIsDeciding as somebody else is deciding: journals name a refusal by its class."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", name).lower()
@@ -44,7 +35,3 @@ def refusal_in_words(name: str) -> str:
 def several(count: int, one: str, many: str = "") -> str:
     """1 job, 2 jobs."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def _titles() -> dict[str, str]:
-    return {w.name: w.title or in_words(w.name) for w in registry.workflows().values()}

@@ -16,7 +16,7 @@ from reconciliation.owners import at_work, nobodys
 from reconciliation.situation import SECONDERS
 from reconciliation.tabs import tab_named
 from reconciliation.words import kind_choices
-from workflows import registry
+from workflows.titles import titles, workflow_title
 
 ME, NOBODY = "me", "nobody"
 WITH = "with"
@@ -116,9 +116,14 @@ def choices(chosen: Narrowing) -> Choices:
     return Choices(
         kinds=kind_choices(),
         receivers=list(Receiver.objects.order_by("title", "pk").values_list("name", "title")[:_OFFERED]),
-        workflows=_with(chosen.workflow, (w.name for w in registry.workflows().values())),
+        workflows=_titled(chosen.workflow),
         owners=_with(chosen.owner if chosen.owner not in (ME, NOBODY) else "", handles),
     )
+
+
+def _titled(chosen: str) -> list[tuple[str, str]]:
+    found = titles() | ({chosen: workflow_title(chosen)} if chosen else {})
+    return sorted(found.items(), key=lambda named: named[1].lower())
 
 
 def _with(chosen: str, found: Iterable[str]) -> list[tuple[str, str]]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from console import words
 from console.queries.day import last_hours
 from workflows.costs.spent import NOTHING, Line, spending
+from workflows.titles import workflow_title
 
 HEIGHT, MOST_DAYS = 96, 400
 SHORTCUTS = (("Today", 1), ("7 days", 7), ("30 days", 30), ("90 days", 90))
@@ -80,7 +80,7 @@ def last_day(now: datetime) -> Sum:
     hour = last_hours(now)[0]
     since = timezone.localtime(hour).date()
     lines = spending(since=since, until=since + timedelta(days=2), from_hour=hour, by=("workflow",))
-    return _sum(lines, words.workflow_title)
+    return _sum(lines, workflow_title)
 
 
 def chosen_range(given: dict[str, str], today: date) -> Range:
@@ -101,7 +101,7 @@ def chosen_range(given: dict[str, str], today: date) -> Range:
 
 
 def by_workflow(days: Range) -> Sum:
-    return _sum(spending(since=days.since, until=days.until, by=("workflow",)), words.workflow_title)
+    return _sum(spending(since=days.since, until=days.until, by=("workflow",)), workflow_title)
 
 
 def by_route(days: Range) -> Sum:

@@ -22,6 +22,7 @@ from workflows.costs.spent import NOTHING, Spent, uses_of
 from workflows.kinds import NOT_STEPS
 from workflows.models import Expectation, Job, Stage, StageKind, WorkItem
 from workflows.states import ENDED, ItemState, JobState
+from workflows.titles import workflow_title
 
 PAGE = 25
 MONTH = timedelta(days=30)
@@ -129,7 +130,7 @@ def page(chosen: Filter, now: datetime, *, before: int = 0, after: int = 0) -> P
     rows = tuple(
         Row(
             job=job,
-            workflow=words.workflow_title(job.workflow),
+            workflow=workflow_title(job.workflow),
             sign=sign_of_job(job),
             stands=stands.get(job.pk, ""),
             by=job.submitted_by.username,

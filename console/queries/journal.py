@@ -11,6 +11,7 @@ from console import words
 from reconciliation.words import state_words
 from web.vocabulary import sign_of
 from workflows.models import Job, JournalEntry
+from workflows.titles import in_words
 
 LATEST = 12
 PAGE = 100
@@ -164,9 +165,7 @@ def _line(entry: JournalEntry) -> Line:
         entry=entry,
         sentence=sentence(entry.event, evidence),
         moved=sign_of(entry.to_state).words if entry.to_state else "",
-        evidence=tuple(
-            (words.in_words(k), _short(v)) for k, v in evidence.items() if v not in ("", None, [], {})
-        ),
+        evidence=tuple((in_words(k), _short(v)) for k, v in evidence.items() if v not in ("", None, [], {})),
         hash=bytes(entry.hash).hex(),
     )
 
@@ -175,7 +174,7 @@ def sentence(event: str, evidence: Mapping[str, Any]) -> str:
     """The event in words. A part that speaks of evidence which is not there is cut off at its colon."""
     template = SENTENCES.get(event)
     if template is None:
-        return words.in_words(event.replace(".", " ")) + "."
+        return in_words(event.replace(".", " ")) + "."
     try:
         known = {k: v for k, v in evidence.items() if isinstance(v, str | int) and v != ""}
         if isinstance(known.get("case"), int):

@@ -13,7 +13,6 @@ from django.db.models import Count, F, Min, OuterRef, Q, Subquery, Window
 from approvals.models import Proposal
 from console.links import link
 from console.queries.questions import open_questions
-from console.words import workflow_title
 from reconciliation.incidents.pages import Row, open_incidents
 from reconciliation.kinds import Queue as InQueue
 from reconciliation.kinds import kinds_in
@@ -21,6 +20,7 @@ from reconciliation.models import Case
 from reconciliation.narrowing import GROUPED
 from workflows.models import Job
 from workflows.states import ENDED, JobState
+from workflows.titles import workflow_title
 
 SHOWN = 3
 

@@ -12,10 +12,10 @@ from django.db.models import F, Q
 from access.roles import Role
 from access.tenancy import TenantQuerySet
 from console import words
-from console.words import in_words
 from workflows.actions.answer import NoSuchQuestion
 from workflows.models import Checkpoint, Expectation, ExpectationKind, Settled
 from workflows.states import ENDED
+from workflows.titles import in_words, workflow_title
 
 PAGE = 50
 LONGEST_TITLE = 140
@@ -85,8 +85,7 @@ def page(roles: frozenset[Role], *, yours: bool, after: int = 0) -> Page:
     found = list(rows.order_by(F("due_at").asc(nulls_last=True), "pk")[: PAGE + 1])
     return Page(
         rows=tuple(
-            Row(q, words.workflow_title(q.job.workflow), q.role in {r.value for r in roles})
-            for q in found[:PAGE]
+            Row(q, workflow_title(q.job.workflow), q.role in {r.value for r in roles}) for q in found[:PAGE]
         ),
         after=found[PAGE - 1].pk if len(found) > PAGE else 0,
     )
@@ -103,7 +102,7 @@ def question_of(question_id: int) -> Shown:
     return Shown(
         question=question,
         title=question.question if len(question.question) <= LONGEST_TITLE else "A question",
-        workflow=words.workflow_title(job.workflow),
+        workflow=workflow_title(job.workflow),
         step=words.stage_title(definition, question.item.stage.name),
         answer=answers_to([question]).get(question.pk, ()),
     )

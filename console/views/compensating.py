@@ -17,7 +17,6 @@ from access.roles import Role
 from access.tenancy import reading
 from console.queries import job as queries
 from console.reasons import CompensateForm
-from console.words import workflow_title
 from dispatch import reversals
 from dispatch.locks import NoSuchOperation
 from dispatch.models import Operation
@@ -26,6 +25,7 @@ from reconciliation.reversing import why_not
 from web.htmx import render_fragment
 from workflows import registry
 from workflows.actions.submit import ReferenceTaken
+from workflows.titles import workflow_title
 
 PAGE = "console/compensate.html"
 

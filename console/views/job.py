@@ -11,7 +11,6 @@ from django.views.decorators.http import require_safe
 
 from access.doors import TenantRequest, tenant_page
 from access.roles import Role
-from console import words
 from console.links import link
 from console.queries import item as items
 from console.queries import job as queries
@@ -31,6 +30,7 @@ from workflows.files import file_of, files_of
 from workflows.journal import refusal_of_input
 from workflows.models import Job
 from workflows.states import ENDED, JobState
+from workflows.titles import workflow_title
 
 
 @require_safe
@@ -62,7 +62,7 @@ def job_context(request: TenantRequest, found: Job) -> dict[str, Any]:
         "undoing": undoing,
         "refused": refusal_of_input(found),
         "sign": sign_of_job(found),
-        "workflow": words.workflow_title(found.workflow),
+        "workflow": workflow_title(found.workflow),
         "rail": queries.rail(found),
         "off_path": queries.off_path(found),
         "why": "" if any(c.label in why for c in cases) else why,

@@ -14,11 +14,11 @@ from access.roles import Role
 from console.forms import SubmitForm, form_of, new_key
 from console.links import link
 from console.uploading import keep_upload, kept_before
-from console.words import in_words
 from workflows import registry, submissions
 from workflows.actions.keep_file import FileRefused
 from workflows.actions.submit import ReferenceTaken, SubmissionKeyReused, submit_job
 from workflows.authoring import Problem, Workflow
+from workflows.titles import in_words
 
 
 @require_safe

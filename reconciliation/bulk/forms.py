@@ -56,7 +56,7 @@ class ChooseForm(forms.Form):
         data: Any,
         *,
         roles: frozenset[Role],
-        workflows: Iterable[str],
+        workflows: Iterable[tuple[str, str]],
         receivers: Iterable[tuple[str, str]],
         **more: Any,
     ) -> None:
@@ -65,7 +65,7 @@ class ChooseForm(forms.Form):
         states = dict.fromkeys(state for terms in TERMS.values() for state in terms.states)
         for name, choices in (
             ("verb", may),
-            ("workflow", [("", "Any"), *((w, w) for w in workflows)]),
+            ("workflow", [("", "Any"), *workflows]),
             (
                 "state",
                 [("", "Any that it can be done to"), *((s, standing_words(s)) for s in states)],

@@ -15,8 +15,8 @@ from reconciliation.bulk.working import results_of
 from reconciliation.locks import NoSuchBulk
 from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
 from reconciliation.words import standing_words, state_words
-from workflows import registry
 from workflows.models import Job
+from workflows.titles import in_words, titles, workflow_title
 
 LATEST = 20
 PAGE = 50
@@ -104,9 +104,10 @@ def latest() -> list[Line]:
     return [Line(bulk, terms_of(bulk.verb)) for bulk in rows.order_by("-pk")[:LATEST]]
 
 
-def workflows() -> list[str]:
-    """The workflows that are installed here or that jobs have, by name."""
-    return sorted({w.name for w in registry.workflows().values()} | set(_workflows_of_jobs()))
+def workflows() -> list[tuple[str, str]]:
+    """The workflows that are installed here or that jobs have, by name and as people read them."""
+    found = {name: in_words(name) for name in _workflows_of_jobs()} | titles()
+    return sorted(found.items(), key=lambda named: named[1].lower())
 
 
 def bulk_page(bulk_id: int, roles: frozenset[Role], *, show: str = "", after: int = 0) -> BulkPage:
@@ -145,6 +146,8 @@ def _in_words(name: str, value: str) -> tuple[str, str]:
         value = f"JOB-{value}"
     if name == "state":
         value = standing_words(value)
+    if name == "workflow":
+        value = workflow_title(value)
     return name.capitalize(), value
 
 
@@ -175,8 +178,10 @@ def _groups(bulk: Bulk, terms: Terms) -> list[Group]:
     if terms.cases is not None:
         where, what = "case__receiver__title", "case__kind"
     counted = BulkEntry.objects.filter(bulk=bulk).values_list(where, what).annotate(n=Count("pk"))
-    said = state_words if terms.cases is not None else str
-    return [Group(a or "", said(b or ""), n) for a, b, n in counted.order_by("-n", where, what)[:GROUPS]]
+    names, said = (str, state_words) if terms.cases is not None else (workflow_title, str)
+    return [
+        Group(names(a or ""), said(b or ""), n) for a, b, n in counted.order_by("-n", where, what)[:GROUPS]
+    ]
 
 
 def _workflows_of_jobs() -> list[str]:

@@ -19,6 +19,7 @@ from reconciliation.bulk.verbs import TERMS, BulkVerb, terms_of
 from reconciliation.mismatched import stopped_workflows
 from reconciliation.models import Bulk, BulkState, Case, Incident
 from reconciliation.words import state_words
+from workflows.titles import workflow_title
 
 LATEST, LINES = 20, 100
 _EVENTS = ("incident.opened", "incident.reopened", "incident.closed", "receiver.paused", "receiver.resumed")
@@ -104,7 +105,7 @@ def incident_page(incident_id: int, roles: frozenset[Role]) -> IncidentPage:
         may=Role.OPERATOR in roles,
         answers=list(resolved.annotate(n=Count("pk")).order_by("-n", "resolution")),
         lines=sorted(_lines(row.incident), key=lambda line: line.at, reverse=True)[:LINES],
-        stopped=stopped_workflows(row.incident),
+        stopped=[workflow_title(name) for name in stopped_workflows(row.incident)],
     )
 
 

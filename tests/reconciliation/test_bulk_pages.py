@@ -71,7 +71,7 @@ def test_an_operator_chooses_looks_and_confirms_once(floor: Floor) -> None:
     html = html_of(client.get(page))
     assert "Try stopped items again: 1" in html
     assert "<dt>Error</dt><dd>TimeoutError</dd>" in html
-    assert "<dt>test-letters, read</dt><dd>1</dd>" in html
+    assert "<dt>Test letters, read</dt><dd>1</dd>" in html
     assert "data-poll" not in html
     confirm = url(floor, "bulk-confirm", the_bulk(floor).pk)
     assert client.post(confirm, {"attempts": "3", "reason": ""}).status_code == 422

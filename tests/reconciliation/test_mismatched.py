@@ -247,8 +247,8 @@ def test_one_alone_is_an_incident_of_which_people_are_told_once(desk: Desk, sett
     assert titles == ["key mismatch at ERP, 1 case so far"]
     assert events == {"case.opened": 1, "incident.opened": 1}, "the other case asks what became of it"
     html = html_of(as_person(desk.anna).get(address(desk, "incident", incident.pk)))
-    assert "Nothing of test-orders is sent to ERP" in html
-    assert "Nothing of test-orders is sent to ERP" not in html_of(
+    assert "Nothing of Orders for tests is sent to ERP" in html
+    assert "Nothing of Orders for tests is sent to ERP" not in html_of(
         as_person(desk.anna).get(address(desk, "cases"))
     )
     desk.act(record_outcome, case, **ANSWER)

@@ -8,8 +8,11 @@ from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pytest_django import Settings
 
+from tests.support import forget_workflows, install
 from workflows import patterns, submissions
+from workflows.titles import titles, workflow_title
 
 
 class Line(BaseModel):
@@ -93,3 +96,12 @@ def test_pattern_that_has_no_words_is_named_as_it_is() -> None:
 
     (found,) = submissions.misfits(Coded, json.loads('{"code": "c"}'))
     assert found.message == "is not of the form that is asked for: ^(a|b)$"
+
+
+def test_a_workflow_is_called_by_its_title_or_by_its_name_in_words(settings: Settings) -> None:
+    install(settings, "tests.workflows_for_tests")
+    try:
+        assert titles()["test-orders"] == workflow_title("test-orders") == "Orders for tests"
+        assert workflow_title("gone-since_then") == "Gone since then"
+    finally:
+        forget_workflows()
