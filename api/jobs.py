@@ -16,6 +16,7 @@ from access.doors import find_tenant
 from access.models import Tenant
 from access.tenancy import reading
 from api import callbacks, events, problems
+from dispatch.deriving import current
 from workflows import hooks, registry, submissions
 from workflows.actions.submit import LONGEST_KEY, submit_job
 from workflows.compensation.plan import progress_of
@@ -107,8 +108,25 @@ def _job(slug: str, job: Job) -> dict[str, Any]:
         "ended_at": _time(job.ended_at),
         "problems": [{"field": p["field"], "detail": p["message"]} for p in refusal_of_input(job)],
         "compensation": _compensation(job),
+        "operations": _operations(job),
         "files": [_file(slug, job, f) for f in files_of(job)],
     }
+
+
+def _operations(job: Job) -> list[dict[str, Any]]:
+    """What the latest proposal changes elsewhere, in order, each with where it stands: UNKNOWN where nobody can say."""
+    rows = current(job).select_related("receiver", "proposed")
+    return [
+        {
+            "label": one.label,
+            "title": one.proposed.title,
+            "receiver": one.receiver.name,
+            "record": one.record,
+            "state": one.state,
+            "receipt": one.receipt_id,
+        }
+        for one in rows.defer("proposed__body", "proposed__headers")
+    ]
 
 
 def _file(slug: str, job: Job, file: StoredFile) -> dict[str, Any]:

@@ -153,10 +153,12 @@ def _tell_duplicate(job: Job, operation: Operation, sight: Sight, actor: Actor) 
 
 def _absent(job: Job, operation: Operation, contract: Contract, actor: Actor, now: datetime) -> None:
     """Proven not applied: sent again by itself while the approval lives and the contract allows, else it stops."""
+    sent = list(Submission.objects.filter(operation=operation).order_by("number"))
     again = (
         operation.automatic_resubmissions < contract.automatic_resubmissions
         and job.cancel_requested_at is None
         and operation.reopened_at is None
+        and not outcomes.is_never_made_again(sent)
         and operation.proposed.proposal.expires_at > now
     )
     step, at = (NextStep.RESUBMIT, now) if again else (NextStep.NONE, None)

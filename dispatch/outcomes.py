@@ -112,7 +112,7 @@ def settle(
         note = f"it told meanwhile: {told[-1][0]}" if told else reading.fault[:500] if reading else ""
         ended = {"receipt_id": receipt, "fate_note": note}
         move(operation, state, now, next_step="", next_step_at=None, **ended, **marks)
-    _tell(job, operation, reading, actor)
+    _tell(job, operation, submissions, reading, actor)
     if state is S.REFUSED:
         stop_dependents(job, operation)
     derive_job(job, actor, now)
@@ -340,37 +340,57 @@ def block(*, job: Job, operation: Operation, why: str, actor: Actor, now: dateti
     derive_job(job, actor, now)
 
 
-def _tell(job: Job, operation: Operation, reading: Reading | None, actor: Actor) -> None:
+def _tell(
+    job: Job, operation: Operation, submissions: Sequence[Submission], reading: Reading | None, actor: Actor
+) -> None:
     """Journal what needs a person beside the operation's own state."""
     if reading is None:
         return
     event = ""
+    more: dict[str, object] = {}
     if reading.outcome is Outcome.KEY_MISMATCH:
         event = "operation.key_mismatch"
+        more = _fingerprints(submissions)
     elif reading.fault == POSSIBLE_DUPLICATE:
         event = "operation.possible_duplicate"
     elif reading.blocked:
         event = "send.blocked"
     if event:
-        evidence = {"operation": operation.label, "operation_id": operation.pk, "why": reading.fault}
+        evidence = {"operation": operation.label, "operation_id": operation.pk, "why": reading.fault, **more}
         journal.record(job=job, event=event, actor=actor, evidence=evidence)
 
 
+def _fingerprints(submissions: Sequence[Submission]) -> dict[str, object]:
+    """Of the bytes that left each time under the key, and of the answer that says that they were others."""
+    sent = [s.sent_digest or s.body_digest for s in submissions if s.may_have_been_sent_at is not None]
+    return {"sent": sent, "answered": submissions[-1].response_digest}
+
+
 def _no_more_sends(job: Job, operation: Operation, submissions: list[Submission]) -> bool:
-    faults = any(s.outcome == Outcome.KEY_MISMATCH or s.sent_differs for s in submissions)
-    if job.cancel_requested_at is not None or faults or operation.reopened_at is not None:
+    if job.cancel_requested_at is not None or operation.reopened_at is not None:
+        return True
+    if is_never_made_again(submissions):
         return True
     if block_of(operation.proposed.proposal.recipient) is not None:
         return True
     last = submissions[-1] if submissions else None
     if last is None:
         return False
-    # A 500 again under the same key is the stored answer: sending on would repeat it for ever. Where a redirect leads
-    # nobody has approved, and asking the same address again would be answered the same.
+    # A 500 again under the same key is the stored answer: sending on would repeat it for ever.
     stored = last.resubmission and last.status == 500
     if heard_pending(operation, submissions) is not None:
         return True  # the receiver has it: a second one could only be a second effect
-    return last.outcome == Outcome.PENDING or stored or 300 <= (last.status or 0) < 400
+    return last.outcome == Outcome.PENDING or stored
+
+
+def is_never_made_again(submissions: Sequence[Submission]) -> bool:
+    """Whether these sends ended so that no machine makes the request again, not even after a proof that nothing was done.
+
+    What left, or what is held under its key, is not what was approved: a fault of ours. Where a redirect leads nobody has
+    approved, and asking the same address again would be answered the same.
+    """
+    faults = any(s.outcome == Outcome.KEY_MISMATCH or s.sent_differs for s in submissions)
+    return faults or (bool(submissions) and 300 <= (submissions[-1].status or 0) < 400)
 
 
 def _last_lookup_at(operation: Operation) -> datetime | None:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from approvals.rendering import CannotRender
-from dispatch.units import as_minor
+from dispatch.units import as_amount, as_minor
 from workflows.authoring import OperationDraft
 
 NAMES = (
@@ -58,16 +58,16 @@ def unaskable_places(path: str) -> Iterator[str]:
 
 def values_of(draft: OperationDraft, account: str, key: str) -> dict[str, Any]:
     """Every value that a place can have; `body` is the draft's own. None where the draft names none."""
+    minor = as_minor(draft.amount, draft.currency) if draft.amount is not None and draft.currency else None
     return {
         "record": draft.record,
         "record_version": draft.record_version or None,
         "operation_key": key,
         "account": account or None,
         "title": draft.title,
-        "amount": draft.amount,
-        "amount_minor": as_minor(draft.amount, draft.currency)
-        if draft.amount is not None and draft.currency
-        else None,
+        # In its currency's decimals, as it is signed: equal money is the same bytes however the author wrote it.
+        "amount": as_amount(minor, draft.currency) if minor is not None and draft.currency else draft.amount,
+        "amount_minor": minor,
         "currency": draft.currency,
         "body": draft.body,
     }

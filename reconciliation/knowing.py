@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from approvals.models import Decision, DecisionVoid, Proposal, Verdict
+from dispatch.classification import Outcome
 from dispatch.models import Observation, Submission
 from dispatch.states import OperationState
 from reconciliation import words
@@ -137,10 +138,14 @@ def _signers(proposal: Proposal) -> list[str]:
 def _sent(doubt: Doubt) -> list[Known]:
     found: list[Known] = []
     key, at = doubt.operation.label, doubt.operation.receiver.title
+    # Whose content has changed under a key is told by what left each time, and by the answer that says so.
+    other_content = any(s.outcome == Outcome.KEY_MISMATCH for s in doubt.submissions)
     for s in doubt.submissions:
         size = len(bytes(doubt.operation.proposed.body))
         if s.may_have_been_sent_at is not None:
             sentence = f"{s.worker_name} began to send {size:,} bytes to {at} as {key}."
+            if other_content:
+                sentence += f" Sent: SHA-256 {s.sent_digest or s.body_digest}."
             found.append(Known("Dispatched", s.may_have_been_sent_at, sentence))
         if s.closed_at is not None:
             found.append(_ended(s))
@@ -154,7 +159,10 @@ def _ended(s: Submission) -> Known:
     if s.status is None:
         return Known("Answer lost", s.closed_at, f"No status, no receipt, no body: {fault}.")
     receipt = f", receipt {s.receipt_id}" if s.receipt_id else ", no receipt"
-    return Known("Answered", s.closed_at, f"{fault[:1].upper()}{fault[1:]}{receipt}.")
+    answered = f"{fault[:1].upper()}{fault[1:]}{receipt}."
+    if s.outcome == Outcome.KEY_MISMATCH:
+        answered += f" Answer: SHA-256 {s.response_digest}."
+    return Known("Answered", s.closed_at, answered)
 
 
 def _seen(doubt: Doubt) -> list[Known]:

@@ -163,12 +163,18 @@ class Operation:
         return recovery.backoff(failures, share=0.5)
 
 
+def is_never_made_again(submissions: list[Submission]) -> bool:
+    """Other content under its key, or a redirect: no machine makes the request again, whatever is proven."""
+    mismatch = any(s.outcome is Outcome.KEY_MISMATCH for s in submissions)
+    return mismatch or (bool(submissions) and 300 <= (submissions[-1].status or 0) < 400)
+
+
 def _no_more_sends(submissions: list[Submission]) -> bool:
-    if any(s.outcome is Outcome.KEY_MISMATCH for s in submissions):
+    if is_never_made_again(submissions):
         return True
     last = submissions[-1] if submissions else None
     if last is None:
         return False
     # A 500 again under the same key is the stored answer: sending on would repeat it for ever.
     stored = last.resubmission and last.status == 500
-    return last.outcome is Outcome.PENDING or stored or 300 <= (last.status or 0) < 400
+    return last.outcome is Outcome.PENDING or stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from counterfoil.testing.memory import Memory
-from counterfoil.testing.operations import Operation, Submission
+from counterfoil.testing.operations import Operation, Submission, is_never_made_again
 from dispatch.classification import Outcome, Reading
 from dispatch.joining import Standing, derive, joined
 from dispatch.requests import local_path
@@ -131,6 +131,7 @@ class Settling:
         again = (
             operation.resubmissions < operation.contract.automatic_resubmissions
             and not memory.cancel_requested
+            and not is_never_made_again(operation.submissions)
             and proposal.expires_at > memory.now
         )
         step, at = (NextStep.RESUBMIT, memory.now) if again else (NextStep.NONE, None)

@@ -14,6 +14,7 @@ import pytest
 from django.db import IntegrityError, connection
 
 from access.models import TenantEntry
+from access.refusals import Refused
 from access.tenancy import acting, reading
 from console.queries import needs
 from dispatch.contracts import Contract, Lookup
@@ -21,6 +22,7 @@ from outbox.models import Message
 from reconciliation.actions.bulk import plan_bulk
 from reconciliation.actions.owning import take
 from reconciliation.bulk.selecting import BadFilter, Filters
+from reconciliation.bulk.verbs import BulkVerb
 from reconciliation.counting import counts
 from reconciliation.incidents.joining import ALONE, STORM, Fault, Joined, begin, join, try_lock
 from reconciliation.incidents.pages import incident_page
@@ -193,6 +195,30 @@ def test_answered_in_bulk_each_by_its_own_evidence_and_the_last_answer_closes_it
         page = incident_page(incident.pk, frozenset())
     assert (page.row.open, page.row.total, page.offers) == (0, 6, [])
     assert page.answers == [("sent again, same key", 4), ("settled by evidence", 2)]
+
+
+def test_of_twelve_that_nothing_proves_no_bulk_closes_one() -> None:
+    """I1: each verb that many cases, items or jobs can be given at once, by whoever may give it. No case is "done"."""
+    with FaultServer(*[fin] * 14) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        cases = doubts(desk, 12)
+        for case in cases:
+            desk.let_time_pass(case.job_id)
+        tried: set[str] = set()
+        for verb in BulkVerb:
+            if verb is BulkVerb.SEND_AGAIN:
+                continue  # asks a second person for each; the next test
+            for person in (desk.anna, desk.admin):
+                try:
+                    entries = in_bulk(desk, verb, person)
+                except Refused:
+                    continue  # not theirs to do, or there is nothing to do it to
+                tried.add(verb)
+                assert entries
+        assert {BulkVerb.NOT_APPLIED, BulkVerb.TAKE, BulkVerb.LOOK_UP} <= tried
+        assert len(erp.received) == 12
+    assert [desk.fresh(c).resolved_at for c in cases] == [None] * 12
+    assert {desk.sending.operation(job).state for job in jobs_of(desk, cases)} == {"UNKNOWN"}
 
 
 def test_what_needs_a_second_person_is_seconded_in_bulk_by_another_one() -> None:

@@ -133,6 +133,21 @@ def test_a_row_with_another_number_of_columns_is_an_error_with_its_line(shelf: S
     assert "4: The row has 4 columns where the header has 3" in shelf.problems(statement_id)
 
 
+def test_a_file_of_tabs_one_of_a_single_column_and_one_of_a_single_line_are_read_as_they_are_said_to_be(
+    shelf: Shelf,
+) -> None:
+    """J2: commas within a text separate nothing where tabs do, and what has no such column is not guessed."""
+    tabs = shelf.read(b"Date\tAmount\tReference\n2026-08-03\t-1,00\ta, b; c\n", terms(delimiter="\t"))
+    assert [(n.amount, n.reference) for n in shelf.lines(tabs)] == [(100, "a, b; c")]
+    assert shelf.errors(tabs) == []
+    alone = shelf.read(b"Date\n2026-08-03\n", account="a single column")
+    assert "“Amount”, “Reference” is missing" in shelf.problems(alone)
+    assert shelf.lines(alone) == []
+    places = terms(header=False, columns={"booked_on": "1", "amount": "2"})
+    line = shelf.read(b"2026-08-03;-1,00", places, account="a single line")
+    assert (shelf.signed(line), shelf.errors(line)) == ([-100], [])
+
+
 def test_a_total_that_the_mapping_does_not_know_is_an_error_and_no_line(shelf: Shelf) -> None:
     statement_id = shelf.read(content_of("10_preamble_footer.csv"), terms(**DOTTED))
     assert shelf.errors(statement_id) == [(8, "Date")]

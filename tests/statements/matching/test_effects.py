@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from access.tenancy import reading
 from dispatch.models import Observation
+from reconciliation.actions.outcomes import confirm_not_applied
+from reconciliation.actions.seconding import second
 from reconciliation.kinds import VerbName
 from reconciliation.models import CaseKind
 from statements.matching import effects, running
@@ -18,7 +20,7 @@ from statements.matching.models import Finding, MatchRun
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import a_contract, as_owner, receipt
 from tests.reconciliation.pages import address, as_person, html_of
-from tests.reconciliation.world import PATIENT, Desk
+from tests.reconciliation.world import PATIENT, Desk, a_letter
 from tests.statements.matching.ledger import Ledger
 from tests.statements.shelf import Shelf
 
@@ -92,6 +94,33 @@ def test_a_line_for_what_was_settled_as_not_applied_asks_a_person() -> None:
     ledger.take()
     assert desk.sending.operation(job).state == "NOT_APPLIED"
     assert desk.case(job, CaseKind.CONTRADICTED).resolved_at is None
+
+
+def test_a_line_for_what_two_people_settled_as_not_applied_contradicts_them_and_moves_nothing() -> None:
+    """I5: the day after, the statement shows the payment. Their answer can still be read, and a case asks."""
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", **PAID)
+    case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
+    desk.act(confirm_not_applied, case, evidence="They wrote so.", source="mail", paper=a_letter())
+    desk.answer(second, desk.fresh(case), desk.ben)
+    before = desk.sending.operation(job)
+    assert (before.state, desk.sending.job_state(job)) == ("NOT_APPLIED", "FAILED")
+    ledger = Ledger.at(desk)
+    _, (line,) = ledger.statement([{"reference": before.operation_key}])
+    ledger.walk()
+    ledger.take()
+    assert ledger.matches() == [(line, before.pk, 0)]
+    assert (desk.sending.operation(job).state, desk.sending.job_state(job)) == ("NOT_APPLIED", "FAILED")
+    (asked,) = desk.cases(job, open_only=True)
+    assert asked.kind == CaseKind.CONTRADICTED
+    closed = desk.fresh(case)
+    assert (closed.resolution, closed.resolved_by, closed.second_person) == (
+        "not applied",
+        desk.anna,
+        desk.ben,
+    )
+    assert "They wrote so." in [e.summary for e in desk.evidence(closed)]
 
 
 def test_an_operation_that_is_being_sent_is_left_for_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
