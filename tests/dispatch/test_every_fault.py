@@ -138,20 +138,23 @@ def test_what_follows_is_what_the_contract_allows_and_is_the_same_to_the_byte(
 
 
 # -- guards ----------------------------------------------------------------------------------------------------------
-def told_in_the_docs() -> dict[int, tuple[str, bool]]:
-    """Of each status from 300 on that the table of docs/receivers.md names: its outcome, and whether it is blocked."""
+def told_in_the_docs(*, classes: bool = True) -> dict[int, tuple[str, bool]]:
+    """Of each status from 300 on that the table of docs/receivers.md names: its outcome, and whether it is blocked.
+
+    `classes`: with all that are registered of those that it names as 3xx.
+    """
     text = (ROOT / "docs" / "receivers.md").read_text("utf-8")
     table = text.partition("## What an exchange means")[2].partition("\n## ")[0]
-    classes: dict[int, tuple[str, bool]] = {}
+    of_classes: dict[int, tuple[str, bool]] = {}
     single: dict[int, tuple[str, bool]] = {}
     for seen, outcome, then in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
         meant = (outcome, then.startswith("blocked"))
         for hundreds in re.findall(r"\b([3-5])xx", seen):
             known = [s for s in HTTPStatus if s // 100 == int(hundreds)]
-            classes |= dict.fromkeys(map(int, known), meant)
+            of_classes |= dict.fromkeys(map(int, known), meant)
         for first, last in re.findall(r"\b([3-5]\d\d)(?: to (\d{3}))?", seen):
             single |= dict.fromkeys(range(int(first), int(last or first) + 1), meant)
-    return {**classes, **single}
+    return {**of_classes, **single} if classes else single
 
 
 def test_every_status_that_the_docs_name_is_a_row_that_says_the_same() -> None:

@@ -19,6 +19,7 @@ from examples.demos.fault_table.kinds import KINDS
 from examples.demos.fault_table.running import stand_on
 from examples.demos.telling import Teller
 from examples.management.commands.faulttable import judge
+from tests.dispatch.test_every_fault import told_in_the_docs
 
 pytestmark = pytest.mark.processes
 
@@ -61,6 +62,13 @@ def test_three_faults_come_to_what_each_contract_allows_and_a_lie_is_found(tmp_p
     judge([row for row in rows if row.kind != "lying"])
 
 
+def test_every_status_that_the_docs_name_is_a_fault_of_the_table() -> None:
+    """A class of statuses, such as 5xx, is there with some of its own."""
+    faults = {int(fault.name[:3]) for fault in FAULTS if fault.name[:3].isdecimal()}
+    assert [status for status in told_in_the_docs(classes=False) if status not in faults] == []
+    assert {3, 5} <= {status // 100 for status in faults}
+
+
 @pytest.mark.long
 def test_every_fault_by_every_kind_of_contract_keeps_every_promise() -> None:
     command = [sys.executable, "manage.py", "faulttable", "--json"]
@@ -70,6 +78,9 @@ def test_every_fault_by_every_kind_of_contract_keeps_every_promise() -> None:
     assert {(r["kind"], r["fault"]) for r in rows} == {(k.name, f.name) for k in KINDS for f in FAULTS}
     assert len(rows) == len(KINDS) * len(FAULTS)
     assert [r for r in rows if r["effects"] > 1 or r["broken"]] == []
+    redirected = [r for r in rows if r["fault"].startswith("3")]
+    assert len(redirected) == 7 * len(KINDS)
+    assert {(tuple(r["sent"]), r["requests"]) for r in redirected} == {(("unknown",), 1)}
     offering_nothing = [r for r in rows if r["kind"] in ("old-key", "neither") and "unknown" in r["sent"]]
     assert len(offering_nothing) > 40
     assert {(tuple(r["sent"]), r["requests"]) for r in offering_nothing} == {(("unknown",), 1)}

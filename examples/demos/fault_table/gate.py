@@ -8,6 +8,7 @@ import re
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -112,6 +113,13 @@ def says_half(connection: socket.socket, answer: bytes) -> None:
 def says_otherwise(connection: socket.socket, answer: bytes) -> None:
     """The answer with another value in it, of the same length."""
     connection.sendall(answer.replace(b"4800.00", b"8400.00"))
+
+
+def drips(connection: socket.socket, answer: bytes) -> None:
+    """The answer a byte at a time, for longer than anybody waits."""
+    for byte in answer:
+        connection.sendall(bytes((byte,)))
+        time.sleep(0.2)
 
 
 def tells_by_item(connection: socket.socket, answer: bytes) -> None:

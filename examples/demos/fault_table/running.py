@@ -141,7 +141,7 @@ class Stand:
         return _Case(fault, kind, record, job.job_id)
 
     def _receiver(self, fault: Fault, kind: Kind) -> str:
-        name = f"{kind.name}{'-late' * fault.late}{'-patient' * fault.killed}"
+        name = f"{kind.name}{'-late' * fault.late}{'-patient' * fault.killed}{f'-{fault.name}' * fault.apart}"
         if name not in self._receivers:
             who: dict[str, Any] = {
                 "tenant_id": self._tenant_id,
