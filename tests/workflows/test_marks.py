@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -23,7 +23,8 @@ from workflows.engine import marks, rows, sql
 from workflows.engine.connections import Connection, connect, plan_by_index
 from workflows.engine.engine import Engine
 from workflows.engine.marks import Marks
-from workflows.models import Lane, Worker, WorkItem
+from workflows.engine.outcomes import Result
+from workflows.models import AttemptOutcome, Lane, Worker, WorkItem
 from workflows.states import ItemState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,6 +57,18 @@ class Claims:
         assert row is not None
         plan = row[0][0]["Plan"]
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    def plan_of_recording(self, taken: list[Claim]) -> list[str]:
+        now = datetime.now(UTC)
+        results = [
+            Result(
+                claim=claim, outcome=AttemptOutcome.SUCCEEDED, state=ItemState.SUCCEEDED, started_at=now, ended_at=now,
+                output="{}", digest="d",
+            )
+            for claim in taken
+        ]  # fmt: skip
+        values = rows.complete_parameters(results, worker_id=self.worker, worker_name="w")
+        return [row[0] for row in self.connection.execute(f"EXPLAIN {sql.COMPLETE}", values).fetchall()]
 
     def plan(self, statement: str) -> list[str]:
         with self.connection.transaction(force_rollback=True):
@@ -164,6 +177,17 @@ def test_marks_are_used_only_while_the_start_is_dear_and_never_for_long() -> Non
     eventually(found.look_from_start, seconds=marks.LONGEST_SECONDS, what="a look from the start")
     found.claimed([], took=0.001, from_start=True, idle=False)
     assert found.look_from_start()
+
+
+def test_recording_results_finds_them_by_key_and_not_among_what_was_recorded(
+    claims: Claims, tenant: Tenant, submitter: Person
+) -> None:
+    """The index of what runs keeps an entry of each result before as long as somebody's snapshot is older."""
+    ready(tenant, submitter, 200)
+    taken = claims.take(64, from_start=True)
+    plan = "\n".join(claims.plan_of_recording(taken))
+    assert "using workflows_workitem_pkey on workflows_workitem i" in plan
+    assert "item_running" not in plan
 
 
 def test_renewing_a_lease_touches_no_item(tenant: Tenant, submitter: Person) -> None:

@@ -22,6 +22,10 @@ LEASE_LIVES = """EXISTS (
     SELECT FROM workflows_worker k
     WHERE k.id = %(worker)s AND k.ended_at IS NULL AND k.lease_until > clock_timestamp())"""
 
+HELD_BY_US = f"""i.id = d.id AND i.claim_no = d.claim_no AND i.state + 0 = {RUNNING} AND i.worker_id + 0 = %(worker)s"""
+"""Found by key. Put plainly, the server takes the small index of what runs, and with it every entry that a result before left
+there: as long as somebody's snapshot is older than those, they stay, and each batch steps over all of them."""
+
 _PLAINLY_READY = f"state = {READY} AND NOT limited AND deaths = 0"
 _READY_UNDER_A_LIMIT = f"state = {READY} AND limited AND deaths = 0"
 """The conditions of the partial indexes item_ready and item_ready_limited, word for word."""
@@ -181,8 +185,7 @@ u AS (
     first_started_at = CASE WHEN d.outcome = 'released' AND i.attempts = 1 THEN NULL ELSE i.first_started_at END,
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
   FROM d
-  WHERE i.id = d.id AND i.state = {RUNNING} AND i.claim_no = d.claim_no AND i.worker_id = %(worker)s
-    AND {LEASE_LIVES}
+  WHERE {HELD_BY_US} AND {LEASE_LIVES}
   RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.claim_no, d.outcome, d.output, d.digest, d.error_class,
     d.error_message, d.trace, d.answer, d.route, d.tokens_in, d.tokens_out, d.cost, d.unpriced,
     d.by_route, d.ended_at),

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - the statements are made of this file's own constants
 
-from workflows.engine.sql import LEASE_LIVES, RUNNING
+from workflows.engine.sql import HELD_BY_US, LEASE_LIVES
 from workflows.states import ItemState
 
 _ENDED = ", ".join(str(s.number) for s in (ItemState.SUCCEEDED, ItemState.REFUSED))
@@ -15,8 +15,7 @@ SELECT i.tenant_id, i.job_id, i.id, d.kind, d.key, d.source, d.question, d.role,
 FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(kinds)s::text[], %(keys)s::text[], %(sources)s::text[],
   %(questions)s::text[], %(roles)s::text[], %(schemas)s::text[], %(untils)s::timestamptz[], %(seconds)s::float8[])
 AS d(id, claim_no, kind, key, source, question, role, schema, until, seconds)
-JOIN workflows_workitem i ON i.id = d.id AND i.claim_no = d.claim_no AND i.state = {RUNNING}
-  AND i.worker_id = %(worker)s AND {LEASE_LIVES}
+JOIN workflows_workitem i ON {HELD_BY_US} AND {LEASE_LIVES}
 ORDER BY d.key, d.id
 ON CONFLICT DO NOTHING
 RETURNING item_id, due_at
