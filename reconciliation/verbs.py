@@ -11,6 +11,7 @@ from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import CaseKind
 from reconciliation.restored import nothing_was_sent
 from reconciliation.situation import SECONDERS, Situation
+from workflows.actions.hold import is_held_by_a_person
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,13 @@ def _by_kind(s: Situation) -> str:
     return f"Records what became of it ({'; '.join(outcomes)}), with what shows it."
 
 
+def _release_sentence(s: Situation) -> str:
+    said = "Lets workers claim the job again, where one of them has its revision."
+    if is_held_by_a_person(s.job):
+        return f"{said} It lifts the hold of {s.job.held_by} too (“{s.job.hold_reason}”)."
+    return said
+
+
 def _says(text: str) -> Callable[[Situation], str]:
     return lambda _: text
 
@@ -218,8 +226,7 @@ RULES: dict[VerbName, _Rule] = {
         _never,
     ),
     VerbName.RELEASE: _Rule(
-        "Lift the hold", _says("Lets workers claim the job again, where one of them has its revision."), guards.release,
-        _never,
+        "Lift the hold", _release_sentence, guards.release, _never,
     ),
     VerbName.MIGRATE: _Rule(
         "Migrate to another revision",

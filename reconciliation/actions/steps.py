@@ -17,6 +17,7 @@ from dispatch.fates import in_a_sentence
 from reconciliation import locks, mismatched
 from reconciliation.actions.working import (
     EvidenceMissing,
+    NotAllowedNow,
     StaleCase,
     Worked,
     allow,
@@ -34,7 +35,7 @@ from reconciliation.papers import Paper
 from reconciliation.restored import nothing_was_sent
 from reconciliation.situation import SECONDERS, look_at
 from workflows.actions.cancel import cancel_job_inside
-from workflows.actions.hold import NotHoldable, release_job, release_job_inside
+from workflows.actions.hold import NotHoldable, is_held_by_a_person, release_job, release_job_inside
 from workflows.actions.retry import fail_job_inside, grant_attempts_inside
 from workflows.actions.skip import skip_item_inside
 
@@ -226,11 +227,15 @@ def release(*, tenant_id: int, case_id: int, person_id: int, version: int, now: 
 def release_inside(
     *, case_id: int, person_id: int, version: int, reason: str, now: datetime, bulk: int = 0
 ) -> Worked:
-    """`release` in the caller's transaction."""
+    """`release` in the caller's transaction, as one of many: what a person holds, for a reason of theirs, is left to people."""
     job, case = locks.lock_job_and_read_case(case_id)
     operator(person_id)
     check_version(case, version)
     allow(VerbName.RELEASE, look_at(job=job, case=case))
+    if is_held_by_a_person(job):
+        raise NotAllowedNow(
+            f"{job.held_by} holds {job.label} (“{job.hold_reason}”): lift that on the page of the case."
+        )
     release_job_inside(job_id=job.pk, person_id=person_id, reason=reason, bulk=bulk)
     return worked(case_id, job, "The hold is lifted.")
 

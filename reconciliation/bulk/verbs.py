@@ -257,7 +257,8 @@ TERMS |= {
     BulkVerb.RELEASE: Terms(
         "Lift holds",
         "cases",
-        "Lets workers claim the held jobs again. After a restore, ask the receivers first: each may have been sent since.",
+        "Lets workers claim again the jobs that the machine holds; what a person holds is left alone and listed. After a restore,"
+        " ask the receivers first: each may have been sent since.",
         Role.OPERATOR,
         (),
         answers.release,

@@ -28,7 +28,7 @@ from dispatch.wire import NotBegun
 from outbox.models import Message, MessageKind
 from reconciliation.actions.opening import DispatchIsOpen, NotLookedAfter, open_dispatch
 from reconciliation.actions.owning import take
-from reconciliation.actions.steps import give_up
+from reconciliation.actions.steps import give_up, release
 from reconciliation.kinds import VerbName
 from reconciliation.restored import left_by
 from tests.approvals.world import draft, operation
@@ -276,8 +276,16 @@ def test_each_held_job_has_a_case_that_its_release_closes_also_in_bulk(settings:
             tenant_id=desk.tenant_id, person_id=desk.admin.pk, reason="asked", now=timezone.now()
         )
         assert left.held == 2
+        told = [desk.verb(case, VerbName.RELEASE).sentence for case in cases]
+        assert ["lifts the hold of" in said for said in told] == [False, True]
         entries = in_bulk(desk, "release", desk.anna, kind="restored from backup")
-        assert [e.state for e in entries] == ["done", "done"]
+        assert [e.state for e in entries] == ["done", "refused"]
+        hers = (
+            f"{desk.anna.username} holds {holding.label} (“Call them.”): lift that on the page of the case."
+        )
+        assert entries[1].why == hers
+        assert (desk.fresh(cases[1]).resolved_at, d.fresh(holding).held_by) == (None, desk.anna.username)
+        desk.act(release, desk.fresh(cases[1]))
         assert [desk.fresh(case).resolution for case in cases] == ["released", "released"]
         assert [d.fresh(job).held_at for job in (waiting, holding)] == [None, None]
         with reading(desk.tenant_id):

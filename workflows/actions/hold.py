@@ -10,7 +10,7 @@ from access.roles import Actor, Role
 from access.tenancy import acting
 from workflows import items, journal
 from workflows.locks import lock_job
-from workflows.models import Job
+from workflows.models import Job, JournalEntry
 from workflows.states import ENDED
 
 
@@ -35,6 +35,14 @@ def hold_locked(*, job: Job, actor: Actor, reason: str, now: datetime) -> None:
     Job.objects.filter(pk=job.pk).update(held_at=now, held_by=actor.name, hold_reason=reason[:1000])
     items.set_held(job=job, held=True)
     journal.record(job=job, event="job.held", actor=actor, evidence={"reason": reason})
+
+
+def is_held_by_a_person(job: Job) -> bool:
+    """Whether it is held, and somebody asked for that: what the machine holds (`held_for`, a restore) is no person's."""
+    if job.held_at is None or job.held_for:
+        return False
+    held = JournalEntry.objects.filter(job=job, event="job.held").order_by("-sequence").first()
+    return held is not None and held.actor_id != 0
 
 
 def release_job(*, tenant_id: int, job_id: int, person_id: int, now: datetime) -> None:
