@@ -14,6 +14,7 @@ from reconciliation.bulk.verbs import Terms, terms_of
 from reconciliation.bulk.working import results_of
 from reconciliation.locks import NoSuchBulk
 from reconciliation.models import Bulk, BulkEntry, BulkState, EntryState
+from reconciliation.tabs import mark_of
 from reconciliation.words import standing_words, state_words
 from workflows.models import Job
 from workflows.titles import in_words, titles, workflow_title
@@ -64,8 +65,9 @@ class Row:
     entry: BulkEntry
     step: str
     was: str
-    """The kind of a case in words; a job's or an item's state has its own."""
+    """The kind of a case in words, and its mark; a job's or an item's state has its own."""
 
+    was_mark: str
     words: str
     mark: str
     fates: Sequence[tuple[Fate, int]] = ()
@@ -148,6 +150,8 @@ def _in_words(name: str, value: str) -> tuple[str, str]:
         value = standing_words(value)
     if name == "workflow":
         value = workflow_title(value)
+    if name == "kind":
+        value = state_words(value)
     return name.capitalize(), value
 
 
@@ -169,8 +173,10 @@ def _row(entry: BulkEntry, fates: Counter[Fate]) -> Row:
         step = f"{entry.item.stage.name} {entry.item.key}"
     state = EntryState(entry.state)
     told = [(fate, fates[fate]) for fate in Fate if fates[fate]]
-    was = state_words(entry.seen_state) if entry.case is not None else ""
-    return Row(entry, step, was, WORDS[state], MARKS[state], told)
+    was, mark = "", ""
+    if entry.case is not None:
+        was, mark = state_words(entry.seen_state), mark_of(entry.seen_state)
+    return Row(entry, step, was, mark, WORDS[state], MARKS[state], told)
 
 
 def _groups(bulk: Bulk, terms: Terms) -> list[Group]:

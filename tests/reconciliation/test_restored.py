@@ -280,6 +280,9 @@ def test_each_held_job_has_a_case_that_its_release_closes_also_in_bulk(settings:
         assert ["lifts the hold of" in said for said in told] == [False, True]
         entries = in_bulk(desk, "release", desk.anna, kind="restored from backup")
         assert [e.state for e in entries] == ["done", "refused"]
+        page = html_of(as_person(desk.anna).get(address(desk, "bulk", entries[0].bulk_id)))
+        assert "<dt>Kind</dt><dd>Restored from backup</dd>" in page
+        assert 'data-s="held" title="restored from backup">Restored from backup</span>' in page
         hers = (
             f"{desk.anna.username} holds {holding.label} (“Call them.”): lift that on the page of the case."
         )
