@@ -55,7 +55,8 @@ def look_after(statement: Statement, actor: Actor, now: datetime, second: Actor 
 
 def _open(statement: Statement, actor: Actor, now: datetime) -> None:
     terms = terms_of(CaseKind.UNCLAIMED)
-    told = f"{in_words(amounts_of(unclaimed(statement.pk)))}, and no operation claims them."
+    lines = in_words(amounts_of(unclaimed(statement.pk)))
+    told = f"{lines}, and no operation claims {'it' if lines.startswith('1 line:') else 'them'}."
     if (earlier := Case.objects.filter(statement=statement).order_by("-pk").first()) is not None:
         told = (
             f"{told} {earlier.label} was closed before; a match, or what was set aside, has been taken back."

@@ -19,11 +19,12 @@ from django.utils import timezone
 from access.roles import WORKER
 from access.tenancy import acting, reading
 from dispatch import lookups, sending, settling
+from dispatch.actions.receivers import write_receiver
 from dispatch.contracts import Action, Lookup, Signal, Timeouts
 from dispatch.locks import lock_job_and_operation
 from dispatch.looking import UNSEEN
 from dispatch.marker import barrier
-from dispatch.models import Operation
+from dispatch.models import Operation, Receiver
 from dispatch.opening import Opened, open_submission
 from dispatch.wire import exchange
 from reconciliation.models import Case
@@ -203,6 +204,43 @@ def test_409_for_a_key_that_is_known_is_ours_only_if_amount_currency_and_payee_a
     assert d.job_state(job) == state
     differs = [json.loads(o.detail) for o in d.observations(job) if o.finding == "differs"]
     assert [[one["field"] for one in found] for found in differs] == ([list(stored)] if stored else [])
+
+
+def test_a_name_that_was_outside_when_it_was_saved_and_is_inside_when_it_is_sent_to_is_not_connected_to(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    """G10. Saved, approved, and then its name server says that it is this very machine, where something listens."""
+    asked_of = socket.getaddrinfo
+    points_at = ["93.184.216.34"]
+
+    def asks(host: Any, *arguments: Any, **more: Any) -> Any:
+        return asked_of(points_at[-1] if host == "erp.example" else host, *arguments, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", asks)
+    with FaultServer(answers(200, b"the key of the cloud")) as inner:
+        port = inner.url.rpartition(":")[2]
+        d = Dispatching.make("http://127.0.0.1:9", a_contract())
+        settings.COUNTERFOIL_INTERNAL_RECEIVERS = []
+        with reading(d.tenant_id):
+            receiver_id = Receiver.objects.get(name="erp").pk
+        saved = write_receiver(
+            tenant_id=d.tenant_id, name="erp", title="ERP", base_url=f"http://erp.example:{port}", person_id=d.admin.pk,
+            now=timezone.now(),
+        )  # fmt: skip
+        assert saved.receiver_id == receiver_id
+        job = d.ready()
+        points_at.append("127.0.0.1")
+        d.step(d.operation(job))
+        assert inner.received == []
+    (refused,) = d.submissions(job)
+    assert (refused.outcome, refused.may_have_been_sent_at, refused.response_body) == ("our fault", None, "")
+    assert (d.job_state(job), d.operation(job).next_step) == ("READY_TO_COMMIT", "blocked")
+    client.force_login(d.world.operator)
+    with reading(d.tenant_id):
+        case = Case.objects.get(job=job)
+    page = html_of(client.get(f"/t/{d.world.tenant.slug}/cases/{case.pk}/"))
+    assert "points inside" in page
+    assert "the key of the cloud" not in page
 
 
 # -- the call and the transactions around it -------------------------------------------------------------------------

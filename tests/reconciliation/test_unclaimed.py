@@ -17,9 +17,11 @@ from access.tenancy import reading
 from dispatch.models import Operation
 from reconciliation import locks
 from reconciliation.actions import noting, owning, seconding, steps
+from reconciliation.actions.outcomes import confirm_not_applied
 from reconciliation.actions.seconding import SecondIsTheAsker
 from reconciliation.actions.setting_aside import SetAsideNow, set_lines_aside
 from reconciliation.actions.working import EvidenceMissing, StaleCase
+from reconciliation.kinds import VerbName
 from reconciliation.models import Case, CaseKind
 from reconciliation.unclaimed import looking_after
 from reconciliation.unclaimed.choosing import Chosen
@@ -31,7 +33,10 @@ from statements.matching.asides import NotSetAside
 from statements.matching.making import LineClaimed
 from statements.matching.models import AsideKind, SetAside
 from statements.matching.settings import Settings
+from tests.dispatch.faults import FaultServer, answers, fin
+from tests.dispatch.world import RECEIPT, a_contract, as_json
 from tests.reconciliation.pages import HOSTILE, as_person
+from tests.reconciliation.world import PATIENT, Desk, a_letter
 from tests.statements.matching.ledger import Ledger
 from tests.statements.matching.test_by_hand import say, take_back
 from tests.support import at_once
@@ -117,6 +122,34 @@ def test_what_no_operation_claims_opens_one_case_however_many_workers_look() -> 
     )
     assert case.detail == ("2 lines: EUR 7.00 went out, EUR 0.05 came in, and no operation claims them.")
     assert (found(ledger), told(ledger)) == ([], ["case.opened"])
+
+
+def test_a_second_booking_of_what_was_sent_again_is_an_alarm_and_moves_nothing() -> None:
+    """I5: two people said that the first never arrived, and it was sent again. Then the statement shows both."""
+    with FaultServer(fin, answers(200, as_json({**RECEIPT, "record": "INV-1", "id": "R-2"}))) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", amount="250.00", currency="EUR")
+        case = desk.once_allowed(case, VerbName.CONFIRM_NOT_APPLIED)
+        given = {"evidence": "They wrote so.", "source": "mail", "paper": a_letter(), "then": "send again"}
+        desk.act(confirm_not_applied, case, **given)
+        desk.answer(seconding.second, desk.fresh(case), desk.ben)
+        desk.run(job)
+    assert desk.sending.job_state(job) == "CONFIRMED"
+    ledger, operation = Ledger.at(desk), desk.sending.operation(job)
+    _, (first, again) = ledger.statement([{"reference": operation.operation_key}] * 2)
+    ledger.walk()
+    ledger.take()
+    look(ledger)
+    assert ledger.matches() == [(first, operation.pk, 0)]
+    alarm = the_case(ledger)
+    assert alarm.detail == "1 line: EUR 250.00 went out, and no operation claims it."
+    with reading(ledger.tenant.pk):
+        (row,) = lines_page(ledger.last, Chosen()).rows
+    assert row.line.pk == again
+    assert (desk.sending.job_state(job), desk.fresh(case).resolution) == (
+        "CONFIRMED",
+        "not applied, sent again",
+    )
 
 
 def test_it_closes_with_its_last_line_and_what_is_taken_back_opens_another() -> None:
