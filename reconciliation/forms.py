@@ -327,12 +327,12 @@ class MatchLineForm(CaseForm):
         },
     )
     apart_as = forms.ChoiceField(
-        label="What the difference is (where the amounts differ)",
+        label="What the difference is, where the amounts differ",
         required=False,
         choices=[("", "Nothing: they are equal"), *((k.value, k.value.capitalize()) for k in DifferenceKind)],
     )
     reason = forms.CharField(
-        label="Why (needed where the amounts differ)",
+        label="Why, where the amounts differ",
         max_length=LONGEST,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),

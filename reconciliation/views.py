@@ -21,8 +21,7 @@ from access.tenancy import reading
 from reconciliation import counting, desk, narrowing
 from reconciliation.actions import outcomes, owning
 from reconciliation.actions.comparing import DoesNotMatch
-from reconciliation.actions.outcomes import PaperMissing
-from reconciliation.actions.working import StaleCase
+from reconciliation.actions.working import EvidenceMissing, StaleCase
 from reconciliation.asking import Ask, Asked, perform
 from reconciliation.expecting import expected_page
 from reconciliation.figures import DAYS, figures
@@ -157,7 +156,8 @@ def asks(ask: Ask) -> DoorView[...]:
             goes_on, said = perform(ask, _asked(request, case_id, request_id, form))
             return _done(request, slug, goes_on, said)
         except Unprocessable as wrong:
-            field = wrong.field if isinstance(wrong, DoesNotMatch | PaperMissing) else form.free
+            named = wrong.field if isinstance(wrong, DoesNotMatch | EvidenceMissing) else ""
+            field = named or form.free
             form.add_error(field if field in form.fields else None, str(wrong))
             return _ask(request, slug, ask, page, form, request_id, status=422)
         except Conflict as late:

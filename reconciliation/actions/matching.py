@@ -42,9 +42,14 @@ def match_line(
         pairs = [Pair(line, situation.job, operation) for line in sorted(set(lines))]
         apart = making.apart(pairs)
         if apart:
-            reason = text(reason, f"{apart}: say why, for the second person who has to agree.")
             if apart_as not in DifferenceKind.values:
-                raise EvidenceMissing(f"{apart}: say what that is, of {', '.join(DifferenceKind.values)}.")
+                kinds = ", ".join(DifferenceKind.values)
+                raise EvidenceMissing(f"{apart}: say what that is, of {kinds}.", field="apart_as")
+            if not reason.strip():
+                raise EvidenceMissing(
+                    f"{apart}: say why, for the second person who has to agree.", field="reason"
+                )
+            reason = text(reason, "")
         details = {"lines": ",".join(str(p.line_id) for p in pairs), "line": making.named(pairs)}
         details |= {"apart": apart, "apart_as": apart_as} if apart else {}
         deed = Deed(VerbName.MATCH_LINE, hide(storable(reason)).strip()[:LONGEST], details, actor, None, now)

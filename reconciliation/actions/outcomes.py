@@ -38,7 +38,8 @@ from reconciliation.verbs import needs_second
 class PaperMissing(EvidenceMissing):
     """The verb wants the document itself, not only what somebody says of it."""
 
-    field = "file"
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, field="file")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,11 @@ class NotAllowedNow(Conflict):
 
 
 class EvidenceMissing(Unprocessable):
-    """Nothing is closed without an outcome and what shows it."""
+    """Nothing is closed without an outcome and what shows it. `field`: of the form, where it is not its text."""
+
+    def __init__(self, sentence: str, *, field: str = "") -> None:
+        super().__init__(sentence)
+        self.field = field
 
 
 class SomebodyElseIsWorking(Conflict):

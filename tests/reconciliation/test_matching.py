@@ -58,7 +58,8 @@ def test_amounts_that_differ_inside_the_band_need_a_second_person() -> None:
         desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
         job, case = desk.unknown("INV-1", **PAID)
     ledger = Ledger.at(desk)
-    _, (near, far) = ledger.statement([{"amount": 25002}, {"amount": 25003}])
+    today = timezone.now().date()
+    _, (near, far) = ledger.statement([{"booked_on": today, "amount": a} for a in (25002, 25003)])
     with pytest.raises(DoNotBelongTogether):
         desk.act(match_line, case, lines=[near], reason="bank fee")
     set_matching(
@@ -67,10 +68,13 @@ def test_amounts_that_differ_inside_the_band_need_a_second_person() -> None:
     )  # fmt: skip
     with pytest.raises(DoNotBelongTogether):
         desk.act(match_line, case, lines=[far], reason="bank fee")
-    with pytest.raises(EvidenceMissing, match=r"EUR 0\.02 apart: say why"):
-        desk.act(match_line, case, lines=[near])
-    with pytest.raises(EvidenceMissing, match="say what that is, of fee, rounding"):
+    with pytest.raises(EvidenceMissing, match="say what that is, of fee, rounding") as unsaid:
         desk.act(match_line, case, lines=[near], reason="bank fee")
+    assert unsaid.value.field == "apart_as"
+    with pytest.raises(EvidenceMissing, match=r"EUR 0\.02 apart: say why"):
+        desk.act(match_line, case, lines=[near], apart_as="fee")
+    refused = post(desk, desk.anna, "case-match", case, lines=str(near), apart_as="fee")
+    assert (refused.status_code, b'id="f-reason_error"' in refused.content) == (422, True)
     asked = desk.act(match_line, case, lines=[near], reason="bank fee", apart_as="fee")
     with reading(desk.tenant_id):
         said = asked_for(desk.page(case, desk.ben))
