@@ -29,6 +29,7 @@ class Effect(StrEnum):
     CORROBORATED = "corroborated"  # it was confirmed before, and the line agrees
     CONTRADICTED = "contradicted"  # it was settled otherwise: a case asks, and nothing moved
     CONFLICTED = "conflicted"  # the line is not what was approved, and it is no longer confirmed
+    PART = "a part"  # it waits for the lines that are left of it
     NOTED = "noted"  # kept as evidence beside a difference that is asked about already
 
 
@@ -57,6 +58,16 @@ def booked_as_approved(*, job: Job, operation: Operation, line: Line, actor: Act
     _observe(job, operation, line, actor, now, finding="applied", proves=True)
     proofs.contradict(job, operation, "applied", actor)
     return Effect.CONTRADICTED
+
+
+def booked_in_part(*, job: Job, operation: Operation, line: Line, actor: Actor, now: datetime) -> Effect:
+    """The line is a part of what was approved, and the rest is not there yet: it is kept, and proves nothing by itself.
+
+    Raises `settling.StillSending` likewise.
+    """
+    settling.refuse_while_sending(operation)
+    _observe(job, operation, line, actor, now, finding="part")
+    return Effect.PART
 
 
 def booked_differently(*, job: Job, operation: Operation, line: Line, actor: Actor, now: datetime) -> Effect:

@@ -132,7 +132,9 @@ def _receipt(asked: Asked) -> Any:
 
 def _match_line(asked: Asked) -> Any:
     assert isinstance(asked.form, MatchLineForm)
-    return matching.match_line(**asked.here, lines=asked.form.line_ids, **asked.only("reason", "apart_as"))
+    return matching.match_line(
+        **asked.here, lines=asked.form.line_ids, **asked.only("reason", "apart_as", "part")
+    )
 
 
 def _not_applied(asked: Asked) -> Any:

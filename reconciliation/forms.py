@@ -326,6 +326,11 @@ class MatchLineForm(CaseForm):
             "invalid_choice": "This line is not offered any more. Choose again.",
         },
     )
+    part = forms.BooleanField(
+        label="It is a part",
+        required=False,
+        help_text="What is left stays open, with this case, until another line comes to it.",
+    )
     apart_as = forms.ChoiceField(
         label="What the difference is, where the amounts differ",
         required=False,

@@ -58,6 +58,8 @@ def confirm_not_applied(s: Situation) -> str:
     doubt = s.doubt
     if doubt is None or doubt.operation.state != S.UNKNOWN:
         return _not_unknown(doubt)
+    if s.in_part:
+        return _parts_stand(s)
     if (at := doubt.absence_counts_from) is not None and s.clock < at:
         return f"Finding nothing proves nothing before {words.clock(at, s.case.tenant_id)}."
     return _in_flight(s, doubt)
@@ -68,7 +70,13 @@ def resubmit(s: Situation) -> str:
     doubt = s.doubt
     if doubt is None or doubt.operation.state not in (S.UNKNOWN, S.NOT_APPLIED):
         return "Only what is unknown, or known not to have been applied, can be sent again."
+    if s.in_part:
+        return _parts_stand(s)
     return forbids_a_send(s, doubt) or _window(s, doubt) or _in_flight(s, doubt)
+
+
+def _parts_stand(s: Situation) -> str:
+    return f"{s.in_part} Take those lines back first, if they are not it."
 
 
 def forbids_a_send(s: Situation, doubt: Doubt) -> str:

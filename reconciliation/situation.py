@@ -35,6 +35,7 @@ from reconciliation.kinds import VerbName, terms_of
 from reconciliation.models import Case, CaseKind, Evidence, EvidenceKind, ResolutionRequest
 from reconciliation.reversing import NOTHING, Compensable, compensable
 from reconciliation.reviewing import operations_of
+from statements.matching import parts
 from statements.queries import Covered, covered
 from workflows import known, rerunning
 from workflows.migrating.planning import targets_of, why_not
@@ -159,6 +160,9 @@ class Situation:
     compensable: Compensable
     """What can be taken back of its job, and why not. Of the kinds that ask about an effect only."""
 
+    in_part: str
+    """What of its operation lines are parts of, and what is left, in a sentence, or nothing. Likewise."""
+
     covered: tuple[Covered, ...] | None
     """What the receiver's applied statements cover; None without any. Of the kinds that a line could answer only."""
 
@@ -203,6 +207,7 @@ def look_at(*, job: Job, case: Case, operation: Operation | None = None) -> Situ
         why_not_run_again=rerunning.why_not(job) if VerbName.RUN_AGAIN in terms_of(case.kind).verbs else "",
         why_not_reopen=_why_not_reopen(job, case, operation),
         compensable=_compensable(job, case, siblings, operation),
+        in_part=_in_part(case, operation),
         covered=_covered(case, operation),
         unreachable=_unreachable(siblings),
         clock=database_clock(),
@@ -219,6 +224,12 @@ def _compensable(job: Job, case: Case, siblings: list[Operation], operation: Ope
     if case.resolved_at is not None or VerbName.COMPENSATE not in terms_of(case.kind).verbs:
         return NOTHING
     return compensable(job, siblings, operation)
+
+
+def _in_part(case: Case, operation: Operation | None) -> str:
+    if operation is None or VerbName.MATCH_LINE not in terms_of(case.kind).verbs:
+        return ""
+    return parts.said(operation)
 
 
 def _covered(case: Case, operation: Operation | None) -> tuple[Covered, ...] | None:

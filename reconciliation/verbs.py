@@ -119,7 +119,7 @@ def _not_applied_sentence(s: Situation) -> str:
 def _match_sentence(s: Situation) -> str:
     """With what the statements cover: that no line is there says nothing of the days and the accounts that they do not."""
     said = "Records that a line of a statement is this operation. Where the amounts differ a second person agrees."
-    return f"{said} {words.covered(_receiver(s), s.covered)}".rstrip()
+    return " ".join(part for part in (s.in_part, said, words.covered(_receiver(s), s.covered)) if part)
 
 
 def _accept_sentence(s: Situation) -> str:

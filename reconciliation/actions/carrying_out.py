@@ -22,7 +22,7 @@ from reconciliation.kinds import VerbName
 from reconciliation.situation import Doubt, Situation
 from reconciliation.verbs import needs_second
 from reconciliation.words import clock
-from statements.matching import making
+from statements.matching import making, parts
 from statements.matching.making import Pair, Word
 from statements.matching.models import DifferenceKind
 from workflows import journal, references
@@ -107,9 +107,14 @@ def _settle_by_receipt(job: Job, operation: Operation, deed: Deed) -> str:
 
 def _match_line(job: Job, operation: Operation, deed: Deed) -> str:
     pairs = [Pair(int(line), job, operation) for line in deed.details["lines"].split(",")]
-    apart_as = (
-        deed.details.get("apart_as") or DifferenceKind.OTHER.value
-    )  # asked for before it had to be said
+    if deed.details.get("part"):
+        (pair,) = pairs
+        added = parts.add(pair, Word(deed.actor, deed.reason, deed.now))
+        return (
+            f"{operation.label} is confirmed by {deed.details['line']}, the last part of it. {added.sentence}"
+        )
+    # Of what was asked for before it had to be said, nobody knows.
+    apart_as = deed.details.get("apart_as") or DifferenceKind.OTHER.value
     making.make(pairs, Word(deed.actor, deed.reason, deed.now, deed.second, apart_as))
     return f"{operation.label} is confirmed by {deed.details['line']}."
 

@@ -7,7 +7,7 @@ around it in time, among which words and sums are looked for.
 # ruff: noqa: S608 - the statements are made of the fragments below, never of input
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection
@@ -15,6 +15,7 @@ from django.db import connection
 from access.refusals import NotFound
 from statements.matching import suggesting
 from statements.matching.comparing import Booked, Expected
+from statements.matching.models import Match
 from statements.matching.running import settings_of
 from statements.matching.settings import Settings
 from statements.matching.suggesting import Suggestion, Together
@@ -59,11 +60,12 @@ def for_line(line_id: int) -> Offer:
 
 
 def for_operation(operation_id: int) -> Offer:
-    """Lines for an operation; nothing where no amount was approved."""
+    """Lines for an operation, or for what lines that are parts of it have left; nothing where no amount was approved."""
     ((expected, receiver_id),) = _expected_with_receiver(operation_id)
     _, settings = settings_of(receiver_id)
     if expected.amount is None or expected.sent_on is None:
         return Offer([], [], settings, [])
+    expected = replace(expected, amount=expected.amount - _matched_in_part(operation_id))
     values = {
         "receiver": receiver_id, "operation": operation_id, "amount": expected.amount, "tolerance": settings.tolerance,
         "sent_on": expected.sent_on, "window": settings.window_days, "few": FEW, "around": AROUND,
@@ -76,6 +78,11 @@ def for_operation(operation_id: int) -> Offer:
         settings,
         [],
     )
+
+
+def _matched_in_part(operation_id: int) -> int:
+    parts = Match.objects.filter(operation=operation_id, unmade_at__isnull=True, partial=True)
+    return sum(parts.values_list("allocated", flat=True))
 
 
 def booked_line(line_id: int) -> tuple[Booked, int]:

@@ -49,7 +49,7 @@ BEGIN
   END IF;
   -- Of a set: no line and no operation has more in it than it is, all that both sides have in common is in it, and the rest
   -- is its difference. Where nothing is apart that means that every line and every operation is in it whole.
-  WITH pieces AS MATERIALIZED (SELECT * FROM made WHERE together <> ''), sets AS (
+  WITH pieces AS MATERIALIZED (SELECT * FROM made WHERE together <> '' AND NOT partial), sets AS (
     SELECT tenant_id, together, min(id) AS id, count(*) AS rows, min(allocated) AS smallest, sum(allocated) AS allocated,
       sum(apart) AS apart, count(*) FILTER (WHERE apart <> 0) AS apart_rows, bool_or(within_tolerance) AS near,
       bool_and(within_tolerance) AS all_near, count(DISTINCT apart_as) AS kinds FROM pieces GROUP BY tenant_id, together
@@ -76,6 +76,19 @@ BEGIN
     AND near = (apart <> 0) AND all_near = near AND kinds = 1);
   IF wrong IS NOT NULL THEN
     RAISE EXCEPTION 'the set of match % does not add up', wrong USING ERRCODE = 'check_violation';
+  END IF;
+  -- Parts of an operation: each line whole, all together no more than it is, and nothing else in their set. Who adds one waits
+  -- in the index for whoever adds another.
+  SELECT m.id INTO wrong FROM made m
+    CROSS JOIN LATERAL (SELECT * FROM statements_statementline l WHERE l.id = m.line_id LIMIT 1) l
+    CROSS JOIN LATERAL (SELECT * FROM dispatch_operation o WHERE o.id = m.operation_id LIMIT 1) o
+    WHERE m.partial AND NOT (m.allocated = l.amount AND m.allocated > 0 AND NOT EXISTS (
+        SELECT FROM statements_match e WHERE e.tenant_id = m.tenant_id AND e.together = m.together
+          AND (e.operation_id <> m.operation_id OR NOT e.partial))
+      AND (SELECT sum(e.allocated) FROM statements_match e WHERE e.operation_id = m.operation_id AND e.unmade_at IS NULL)
+        <= o.amount_minor) LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'match % is more than what is left of its operation', wrong USING ERRCODE = 'check_violation';
   END IF;
   -- After the tally, whose row whoever sets a line of the statement aside has held until here.
   SELECT a.id INTO wrong FROM made m
@@ -115,7 +128,7 @@ BEGIN
   WITH ended AS (
     UPDATE statements_match m SET unmade_at = NEW.unmade_at FROM statements_match of
       WHERE of.id = NEW.match_id AND m.tenant_id = of.tenant_id AND m.unmade_at IS NULL
-        AND (m.id = of.id OR (of.together <> '' AND m.together = of.together))
+        AND (m.id = of.id OR (of.together <> '' AND NOT of.partial AND m.together = of.together))
       RETURNING m.line_id, m.line_place
   ), less AS (
     SELECT l.statement_id, count(*) AS lines, sum(l.amount) AS amount FROM ended e

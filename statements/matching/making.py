@@ -82,7 +82,7 @@ def make(pairs: Sequence[Pair], word: Word) -> list[tuple[Operation, Effect]]:
     dispatch's StillSending and NotInDoubt.
     """
     lock_statements([p.line_id for p in pairs])
-    _refuse_claimed(pairs)
+    refuse_claimed(pairs)
     looked = [_look(pair) for pair in pairs]
     off = _check_all(looked)
     if off and word.second is None:
@@ -96,9 +96,9 @@ def make(pairs: Sequence[Pair], word: Word) -> list[tuple[Operation, Effect]]:
         with transaction.atomic():
             Match.objects.bulk_create(rows)
     except IntegrityError as failed:
-        if not _overtaken(failed):
+        if not overtaken(failed):
             raise
-        _refuse_claimed(pairs)
+        refuse_claimed(pairs)
         raise
     jobs = {p.operation.pk: p for p in pairs}
     taken: dict[int, tuple[Operation, Effect]] = {}
@@ -116,7 +116,7 @@ def apart(pairs: Sequence[Pair]) -> str:
     Raises as `make` does for what cannot be matched.
     """
     looked = [_look(pair) for pair in pairs]
-    _refuse_claimed(pairs)
+    refuse_claimed(pairs)
     off = _check_all(looked)
     return _said(off, looked) if off else ""
 
@@ -198,7 +198,7 @@ class _Looked:
     settings_version: int
 
 
-def _overtaken(failed: IntegrityError) -> bool:
+def overtaken(failed: IntegrityError) -> bool:
     """Whether somebody else has claimed the line or the operation in the meantime."""
     return isinstance(failed.__cause__, UniqueViolation) and "one_match_a" in str(failed)
 
@@ -283,7 +283,7 @@ def _rows(pairs: Sequence[Pair], looked: Sequence[_Looked], word: Word, off: int
                 tier=tier,
                 rule_version=VERSION,
                 settings_version=one.settings_version,
-                compared=_kept(compare(one.booked, one.expected, one.settings)),
+                compared=kept(compare(one.booked, one.expected, one.settings)),
                 within_tolerance=bool(off),
                 apart=0 if rows else off,
                 apart_as=word.apart_as if off else "",
@@ -298,7 +298,8 @@ def _rows(pairs: Sequence[Pair], looked: Sequence[_Looked], word: Word, off: int
     return rows
 
 
-def _kept(fields: tuple[Field, ...]) -> str:
+def kept(fields: tuple[Field, ...]) -> str:
+    """What was compared, as a match keeps it."""
     return json.dumps(
         [[f.name, f.booked, f.expected] for f in fields if f.booked or f.expected], ensure_ascii=False
     )
@@ -329,7 +330,8 @@ def _take(pair: Pair, match: Match, word: Word) -> Effect:
     return effect
 
 
-def _refuse_claimed(pairs: Sequence[Pair]) -> None:
+def refuse_claimed(pairs: Sequence[Pair], *, parts: bool = False) -> None:
+    """LineClaimed where a line or an operation has a match, or a line is set aside. `parts`: those of the operation may stand."""
     for pair in pairs:
         if (aside := aside_of(pair.line_id)) is not None:
             raise LineClaimed(f"{said_aside(aside)} Take that back first; nothing was done now.")
@@ -338,7 +340,10 @@ def _refuse_claimed(pairs: Sequence[Pair]) -> None:
         )
         for match in (
             standing.filter(line=pair.line_id).order_by("pk").first(),
-            standing.filter(operation=pair.operation).order_by("pk").first(),
+            standing.filter(operation=pair.operation)
+            .exclude(**({"partial": True} if parts else {}))
+            .order_by("pk")
+            .first(),
         ):
             if match is not None:
                 raise LineClaimed(claimed(match))

@@ -112,7 +112,8 @@ class Match(TenantModel):
     and `operation_place` count what a line and an operation have in it. The first is 0, and while a match is not unmade no
     other may have the same: so a line, and an operation, have one match or one set.
 
-    `apart` is what was booked less what was approved, of a set on its first row; `apart_as` says what that is.
+    `apart` is what was booked less what was approved, of a set on its first row; `apart_as` says what that is. `partial`:
+    the line is a part of an operation whose other lines come one after the other, into the same set. Each is ended alone.
     """
 
     app_rights: ClassVar = Rights(insert=True)
@@ -131,6 +132,7 @@ class Match(TenantModel):
     """JSON: [field, what the line says, what was approved], for each field that counted."""
 
     within_tolerance = models.BooleanField(default=False)
+    partial = models.BooleanField(default=False, db_default=False)
     apart = models.BigIntegerField(default=0, db_default=0)
     apart_as = models.CharField(
         max_length=20, choices=DifferenceKind.choices, default="", db_default="", blank=True
@@ -164,6 +166,11 @@ class Match(TenantModel):
                 condition=Q(within_tolerance=False)
                 | (Q(made_by__isnull=False, second__isnull=False) & ~Q(second=F("made_by"))),
                 name="a_tolerance_needs_two_people",
+            ),
+            models.CheckConstraint(
+                condition=Q(partial=False)
+                | (Q(within_tolerance=False, line_place=0, made_by__isnull=False) & ~Q(together="")),
+                name="a_part_is_a_persons_word_and_exact",
             ),
             models.CheckConstraint(
                 condition=Q(apart=0, apart_as="")

@@ -10,7 +10,7 @@ from django.db.models import F, Q
 
 from dispatch.locks import NoSuchReceiver
 from dispatch.models import Receiver
-from statements.matching import candidates, making
+from statements.matching import candidates, making, parts
 from statements.matching.asides import aside_of, unclaimed
 from statements.matching.candidates import NoSuchLine, Offer
 from statements.matching.comparing import money
@@ -70,8 +70,14 @@ class MatchView:
     @property
     def further(self) -> list[StatementLine]:
         """The lines that it was matched together with."""
-        lines = {m.line_id: m.line for m in self.together if m.line_id != self.match.line_id}
+        others = [] if self.match.partial else self.together  # parts come one after the other
+        lines = {m.line_id: m.line for m in others if m.line_id != self.match.line_id}
         return [lines[pk] for pk in sorted(lines)]
+
+    @property
+    def in_part(self) -> str:
+        """Of a line that is a part: what of its operation is matched by now, or ""."""
+        return parts.said(self.match.operation) if self.match.partial else ""
 
     @property
     def apart(self) -> str:

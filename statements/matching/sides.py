@@ -21,6 +21,7 @@ from statements.models import StatementLine
 from statements.queries import LineView
 
 LISTED = 50
+_PART = "part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,18 @@ def side(scope: Scope, currency: str) -> Side:
     values = {**scope.values, "currency": currency}
     with connection.cursor() as cursor:
         cursor.execute(_LINES, values)
-        lines, line_sum, aside, aside_sum, free, free_sum, outside, outside_count = cursor.fetchone()
+        (
+            lines,
+            line_sum,
+            aside,
+            aside_sum,
+            free,
+            free_sum,
+            outside,
+            outside_count,
+            unsettled,
+            unsettled_count,
+        ) = cursor.fetchone()
         cursor.execute(_OPERATIONS, values)
         operations, operation_sum, without, without_sum, elsewhere, elsewhere_sum = cursor.fetchone()
         cursor.execute(_DIFFERENCES, values)
@@ -120,6 +132,12 @@ def side(scope: Scope, currency: str) -> Side:
             "lines of operations that were sent on other days",
         ),
         (
+            unsettled_count,
+            unsettled,
+            "line of an operation that is not settled",
+            "lines of operations that are not settled",
+        ),
+        (
             elsewhere,
             -elsewhere_sum,
             "operation whose line is in another statement",
@@ -139,6 +157,9 @@ def side(scope: Scope, currency: str) -> Side:
 
 
 def _booked_as(kind: str, count: int) -> str:
+    if kind == _PART:
+        what = "operation that its lines" if count == 1 else "operations that their lines"
+        return f"{what} are only a part of"
     what = "difference" if count == 1 else "differences"
     return f"{what} booked as {kind}" if kind else f"{what} that two people have accepted"
 
@@ -175,7 +196,7 @@ WITH l AS (
   SELECT l.id, l.amount, {_ASIDE} AS aside FROM statements_statementline l
   WHERE {IN_SCOPE} AND l.currency = %(currency)s
 ), pairs AS (
-  SELECT l.id, m.line_place, l.amount, m.allocated, {SETTLED} AS inside
+  SELECT l.id, m.line_place, l.amount, m.allocated, {SETTLED} AS inside, o.state <> 'CONFIRMED' AS unsettled
   FROM l JOIN statements_match m ON m.line_id = l.id AND m.unmade_at IS NULL
   JOIN dispatch_operation o ON o.id = m.operation_id
 ), sums AS (
@@ -183,10 +204,12 @@ WITH l AS (
     coalesce(sum(amount) FILTER (WHERE aside), 0) AS aside_sum FROM l
 ), matched AS (
   SELECT count(*) FILTER (WHERE line_place = 0) AS n, coalesce(sum(amount) FILTER (WHERE line_place = 0), 0) AS s,
-    coalesce(sum(allocated) FILTER (WHERE NOT inside), 0) AS outside, count(*) FILTER (WHERE NOT inside) AS others FROM pairs
+    coalesce(sum(allocated) FILTER (WHERE NOT inside AND NOT unsettled), 0) AS outside,
+    count(*) FILTER (WHERE NOT inside AND NOT unsettled) AS others,
+    coalesce(sum(allocated) FILTER (WHERE unsettled), 0) AS open, count(*) FILTER (WHERE unsettled) AS opens FROM pairs
 )
 SELECT sums.n, sums.s::bigint, sums.aside, aside_sum::bigint, sums.n - sums.aside - matched.n,
-  (sums.s - aside_sum - matched.s)::bigint, outside::bigint, others FROM sums, matched
+  (sums.s - aside_sum - matched.s)::bigint, outside::bigint, others, open::bigint, opens FROM sums, matched
 """
 _OPERATIONS = f"""
 WITH o AS (
@@ -208,7 +231,7 @@ _OFF = f"""
   FROM statements_statementline l JOIN statements_match m ON m.line_id = l.id AND m.unmade_at IS NULL
   WHERE {IN_SCOPE} AND l.currency = %(currency)s GROUP BY l.id, l.amount HAVING l.amount <> sum(m.allocated)
   UNION ALL
-  SELECT min(m.id), max(m.apart_as), sum(m.allocated) - o.amount_minor, min(m.line_id), o.id
+  SELECT min(m.id), CASE WHEN bool_or(m.partial) THEN '{_PART}' ELSE max(m.apart_as) END, sum(m.allocated) - o.amount_minor, min(m.line_id), o.id
   FROM dispatch_operation o JOIN statements_match m ON m.operation_id = o.id AND m.unmade_at IS NULL
   WHERE {SETTLED} GROUP BY o.id, o.amount_minor HAVING o.amount_minor <> sum(m.allocated)"""
 """Lines of which more was booked, and operations of which less was, than the other side has: never both in one set."""
@@ -241,7 +264,13 @@ SELECT m.id, m.allocated, l.booked_on::text, 'STMT-' || l.statement_id, l.row_nu
   o.operation_key
 FROM statements_statementline l JOIN statements_match m ON m.line_id = l.id AND m.unmade_at IS NULL
 JOIN dispatch_operation o ON o.id = m.operation_id
-WHERE {IN_SCOPE} AND l.currency = %(currency)s AND NOT ({SETTLED}) AND m.id > %(after)s ORDER BY m.id LIMIT %(listed)s""",
+WHERE {IN_SCOPE} AND l.currency = %(currency)s AND NOT ({SETTLED}) AND o.state = 'CONFIRMED' AND m.id > %(after)s ORDER BY m.id LIMIT %(listed)s""",
+    "line of an operation that is not settled": f"""
+SELECT m.id, m.allocated, l.booked_on::text, 'STMT-' || l.statement_id, l.row_number::text, l.reference, l.text,
+  o.operation_key
+FROM statements_statementline l JOIN statements_match m ON m.line_id = l.id AND m.unmade_at IS NULL
+JOIN dispatch_operation o ON o.id = m.operation_id
+WHERE {IN_SCOPE} AND l.currency = %(currency)s AND o.state <> 'CONFIRMED' AND m.id > %(after)s ORDER BY m.id LIMIT %(listed)s""",
     "operation whose line is in another statement": f"""
 SELECT m.id, -m.allocated, l.booked_on::text, 'STMT-' || l.statement_id, l.row_number::text, l.reference, l.text,
   o.operation_key
@@ -252,6 +281,11 @@ WHERE {SETTLED} AND NOT ({IN_SCOPE}) AND m.id > %(after)s ORDER BY m.id LIMIT %(
 SELECT d.id, d.off::bigint, l.booked_on::text, 'STMT-' || l.statement_id, l.row_number::text, l.reference,
   concat_ws(': ', nullif(d.kind, ''), (SELECT m.reason FROM statements_match m WHERE m.id = d.id)), p.operation_key
 FROM ({_OFF}) d JOIN statements_statementline l ON l.id = d.line_id JOIN dispatch_operation p ON p.id = d.operation_id
-WHERE d.id > %(after)s ORDER BY d.id LIMIT %(listed)s""",
+WHERE d.kind <> '{_PART}' AND d.id > %(after)s ORDER BY d.id LIMIT %(listed)s""",
+    "operation that its lines are only a part of": f"""
+SELECT d.id, d.off::bigint, l.booked_on::text, 'STMT-' || l.statement_id, l.row_number::text, l.reference, l.text,
+  p.operation_key
+FROM ({_OFF}) d JOIN statements_statementline l ON l.id = d.line_id JOIN dispatch_operation p ON p.id = d.operation_id
+WHERE d.kind = '{_PART}' AND d.id > %(after)s ORDER BY d.id LIMIT %(listed)s""",
 }
 """What each part is made of, a page at a time: key, amount, day, statement, row, reference, text, and what else names it."""

@@ -80,7 +80,8 @@ def weigh(
         tier = Tier.REFERENCE
     if tier is None and near and verdict_of(fields, "day") in (Verdict.EQUAL, Verdict.NEAR):
         tier = Tier.NEAR
-    if tier is None and alike.share >= settings.likeness:
+    named = verdict_of(fields, "reference") is Verdict.EQUAL  # with another amount it may be a part
+    if tier is None and (named or alike.share >= settings.likeness):
         tier = Tier.TEXT
     if tier is None:
         return None

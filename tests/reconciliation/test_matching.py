@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import psycopg
 import pytest
 from django.utils import timezone
 
@@ -16,7 +17,7 @@ from reconciliation.kinds import VerbName
 from statements.matching import completeness, exporting, making
 from statements.matching.actions.matching import set_matching, unmatch
 from statements.matching.making import DoNotBelongTogether, LineClaimed, Pair
-from statements.matching.models import Match
+from statements.matching.models import Finding, Match
 from statements.matching.settings import Settings
 from tests.dispatch.faults import FaultServer, fin
 from tests.dispatch.world import a_contract
@@ -182,3 +183,155 @@ def test_without_an_amount_there_is_nothing_to_compare() -> None:
     _, (line,) = Ledger.at(desk).statement([{}])
     with pytest.raises(NotAllowedNow, match="No amount was approved"):
         desk.act(match_line, case, lines=[line])
+
+
+def two_instalments(desk: Desk, amounts: tuple[int, ...] = (10000, 15000)) -> tuple[Ledger, list[int]]:
+    """A statement for each, as they come on two days."""
+    ledger, today = Ledger.at(desk), timezone.now().date()
+    lines = []
+    for amount in amounts:
+        _, (line,) = ledger.statement(
+            [{"amount": amount, "reference": "INV-1", "booked_on": today}], first=str(today), last=str(today)
+        )
+        lines.append(line)
+    return ledger, lines
+
+
+def parts_shown(desk: Desk, ledger: Ledger) -> list[tuple[str, str]]:
+    with reading(desk.tenant_id):
+        today = timezone.now().date()
+        period = completeness.of_period(ledger.receiver_id, first=today, last=today)
+    assert period is not None
+    (side,) = period.sides
+    assert side.explained
+    return [(p.what, str(p.amount)) for p in side.parts]
+
+
+def test_a_line_that_is_a_part_leaves_the_rest_open_until_another_comes_to_it() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job, case = desk.unknown("INV-1", **PAID)
+    ledger, (first, rest) = two_instalments(desk)
+    desk.let_time_pass(job.pk)
+    shown = as_person(desk.anna).get(address(desk, "case-match", case.pk)).content.decode()
+    assert "reference equal, EUR 150.00 less" in shown
+    with pytest.raises(DoNotBelongTogether, match="more apart"):
+        desk.act(match_line, case, lines=[first])
+    assert post(desk, desk.anna, "case-match", case, lines=str(first), part="on").status_code == 302
+    assert (desk.sending.operation(job).state, desk.fresh(case).resolved_at) == ("UNKNOWN", None)
+    left = "EUR 100.00 of EUR 250.00 is matched, by 1 line; EUR 150.00 is left."
+    assert desk.evidence(case)[-1].summary.endswith(f"is a part of it. {left}")
+    assert left in as_person(desk.anna).get(address(desk, "case", case.pk)).content.decode()
+    assert left in as_person(desk.anna).get(address(desk, "statement-line", first)).content.decode()
+    with reading(desk.tenant_id):
+        assert list(Finding.objects.values_list("line_id", "effect")) == [(first, "a part")]
+    offered = as_person(desk.anna).get(address(desk, "case-match", case.pk)).content.decode()
+    assert "reference equal, amount equal" in offered, "of what is left"
+    for verb in (VerbName.CONFIRM_NOT_APPLIED, VerbName.RESUBMIT):
+        assert (
+            desk.verb(desk.fresh(case), verb).why_not
+            == f"{left} Take those lines back first, if they are not it."
+        )
+    assert parts_shown(desk, ledger) == [
+        ("line that no operation claims", "150.00"), ("line of an operation that is not settled", "100.00"),
+    ]  # fmt: skip
+    desk.act(match_line, desk.fresh(case), desk.ben, lines=[rest], reason="the second instalment")
+    closed = desk.fresh(case)
+    assert (closed.resolution, closed.resolved_by) == ("applied, by statement line", desk.ben)
+    assert (desk.sending.operation(job).state, desk.sending.job_state(job)) == ("CONFIRMED", "CONFIRMED")
+    with reading(desk.tenant_id):
+        rows = list(
+            Match.objects.order_by("pk").values_list("line_id", "operation_place", "allocated", "partial")
+        )
+        assert Match.objects.values("together").distinct().count() == 1
+    assert rows == [(first, 0, 10000, True), (rest, 1, 15000, True)]
+    assert parts_shown(desk, ledger) == []
+
+
+def test_of_parts_each_is_taken_back_alone_and_what_they_confirmed_is_in_doubt_again() -> None:
+    with FaultServer(fin, fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        job = desk.sending.ready("INV-1", "INV-2", **PAID, independent=True)
+        desk.run(job)
+        case = next(c for c in desk.cases(job) if c.operation_id == desk.sending.operations(job)[0].pk)
+    _, (first, rest) = two_instalments(desk)
+    desk.act(match_line, case, lines=[first], part=True)
+    taken_back(desk, first)
+    assert desk.sending.operations(job)[0].state == "UNKNOWN"
+    assert desk.verb(desk.fresh(case), VerbName.MATCH_LINE).sentence.startswith("Records that")
+    desk.act(match_line, case, lines=[rest], part=True)
+    desk.act(match_line, case, lines=[first], part=True)
+    assert desk.sending.operations(job)[0].state == "CONFIRMED"
+    said = taken_back(desk, rest)
+    assert "is of unknown outcome again" in said
+    assert desk.sending.operations(job)[0].state == "UNKNOWN"
+    again = next(c for c in desk.cases(job, open_only=True) if c.operation_id == case.operation_id)
+    assert desk.verb(again, VerbName.MATCH_LINE).sentence.startswith(
+        "EUR 100.00 of EUR 250.00 is matched, by 1 line"
+    )
+    desk.act(match_line, again, lines=[rest], part=True)
+    assert desk.sending.operations(job)[0].state == "CONFIRMED"
+
+
+def taken_back(desk: Desk, line: int) -> str:
+    with reading(desk.tenant_id):
+        match = Match.objects.get(line=line, unmade_at__isnull=True)
+    return unmatch(
+        tenant_id=desk.tenant_id,
+        match_id=match.pk,
+        person_id=desk.anna.pk,
+        reason="not this one",
+        now=timezone.now(),
+    )
+
+
+def test_what_is_no_part_is_refused_and_nothing_changes() -> None:
+    with FaultServer(fin) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        _, case = desk.unknown("INV-1", **PAID)
+    ledger, (whole, more, first, rest) = two_instalments(desk, (25000, 25001, 10000, 15001))
+    with pytest.raises(DoNotBelongTogether, match=r"no part of \S+: match it whole"):
+        desk.act(match_line, case, lines=[whole], part=True)
+    with pytest.raises(DoNotBelongTogether, match=r"EUR 250\.01, and of \S+ EUR 250\.00 is left"):
+        desk.act(match_line, case, lines=[more], part=True)
+    with pytest.raises(EvidenceMissing, match="choose one"):
+        desk.act(match_line, case, lines=[first, rest], part=True)
+    assert ledger.matches() == []
+    desk.act(match_line, case, lines=[first], part=True)
+    with pytest.raises(DoNotBelongTogether, match=r"EUR 150\.01, and of \S+ EUR 150\.00 is left"):
+        desk.act(match_line, case, lines=[rest])
+    with pytest.raises(LineClaimed):
+        desk.act(match_line, case, lines=[first], part=True)
+    operation_id = case.operation_id
+    assert operation_id is not None
+    with reading(desk.tenant_id):
+        together = Match.objects.get().together
+    row = {
+        "line_id": rest, "operation_id": operation_id, "operation_place": 1, "together": together, "allocated": 15001,
+        "partial": True, "made_by_id": desk.anna.pk, "tier": 5,
+    }  # fmt: skip
+    for changes, why in (
+        ({}, "more than what is left"),
+        ({"allocated": 15000}, "more than what is left"),
+        ({"together": "other", "line_id": whole, "allocated": 25000}, "more than what is left"),
+        ({"made_by_id": None, "tier": 0}, "a_part_is_a_persons_word_and_exact"),
+        ({"partial": False}, "does not add up"),
+        ({"operation_place": 0}, "one_match_an_operation"),
+    ):
+        with pytest.raises(psycopg.Error, match=why):
+            ledger.match({**row, **changes})
+    assert len(ledger.matches()) == 1
+
+
+def test_of_two_people_with_a_part_each_that_are_too_much_together_one_is_told() -> None:
+    with FaultServer(*[fin] * 3) as erp:
+        desk = Desk.make(erp.url, a_contract(timeouts=PATIENT))
+        cases = [desk.unknown(f"INV-{n}", **PAID)[1] for n in range(3)]
+    for case in cases:
+        _, (one, other) = two_instalments(desk, (15000, 15000))
+        answers = at_once(
+            lambda case=case, line=one: desk.act(match_line, case, lines=[line], part=True),
+            lambda case=case, line=other: desk.act(match_line, case, desk.ben, lines=[line], part=True),
+        )
+        (loser,) = [a for a in answers if isinstance(a, DoNotBelongTogether)]
+        assert "EUR 100.00 is left" in str(loser)

@@ -159,6 +159,7 @@ _WORDS = {
     Effect.APPLIED: "{} is confirmed by it.",
     Effect.CORROBORATED: "{} was confirmed before; the line agrees.",
     Effect.CONTRADICTED: "{} was settled otherwise: a case asks about it, and nothing moved.",
+    Effect.PART: "{} waits for what is left of it.",
     Effect.NOTED: "{} stays as it is; the line is kept as evidence.",
 }
 

@@ -239,3 +239,13 @@ def test_lines_that_miss_the_operation_by_a_little_are_offered_only_where_none_a
     (near,) = lines_together(operation(9, 25000), lines[:2], Settings(tolerance=50))
     assert near.because == "2 lines come to it but for EUR 0.30"
     assert lines_together(operation(9, 25000), lines[:2], Settings(tolerance=29)) == []
+
+
+def test_a_line_that_names_the_record_is_offered_whatever_its_amount() -> None:
+    """It may be a part, although no other word of it is alike."""
+    one = replace(
+        operation(9, 25000, record="INV-1"), folded="INV1", title="Pay the winter delivery of castings"
+    )
+    (found,) = lines_for(one, [replace(line(10000, reference="INV1"), folded="INV1")], Settings(likeness=1))
+    assert (found.tier, found.is_exact) == (Tier.TEXT, False)
+    assert found.because.startswith("reference equal, EUR 150.00 less")
