@@ -16,12 +16,17 @@ Cell = str | int | Decimal | date | None
 
 def harmless(text: str) -> str:
     """Text that no spreadsheet runs: an apostrophe before what begins as a formula, or with an apostrophe itself."""
-    return f"'{text}" if text.lstrip(" ").startswith(_BEGINS) else text
+    return f"'{text}" if _begins_as_a_formula(text) else text
 
 
 def as_it_was(text: str) -> str:
     """What `harmless` was given."""
-    return text[1:] if text.startswith("'") and text[1:].lstrip(" ").startswith(_BEGINS) else text
+    return text[1:] if text.startswith("'") and _begins_as_a_formula(text[1:]) else text
+
+
+def _begins_as_a_formula(text: str) -> bool:
+    # Some programs drop spaces in front, those that do not break too.
+    return text.lstrip(" ").startswith(_BEGINS) or text.lstrip().startswith(_BEGINS)
 
 
 def csv_lines(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:

@@ -286,6 +286,23 @@ def test_sending_again_while_the_first_may_be_on_its_way_is_refused(erp: FaultSe
     assert desk.snapshot(job) == before
 
 
+def test_what_the_receiver_books_half_a_minute_later_was_not_sent_again_meanwhile() -> None:
+    """I3. Anna is impatient after ten seconds, and asks instead; what she finds then leaves nothing to send."""
+    with FaultServer(fin, ABSENT, ABSENT, OK) as erp:
+        contract = a_lookup_contract(proves_after=None, in_flight_max=60, timeouts=PATIENT)
+        desk = Desk.make(erp.url, contract)
+        job, case = desk.unknown()
+        before = desk.snapshot(job)
+        with pytest.raises(NotAllowedNow, match="may still arrive"):
+            desk.act(resubmit_same_key, case, reason="impatient")
+        assert desk.snapshot(job) == before
+        assert desk.act(look_up, case).resolved
+        with pytest.raises(StaleCase):
+            desk.act(resubmit_same_key, desk.fresh(case), reason="still impatient")
+        assert [r.split(b" ")[0] for r in erp.received] == [b"PUT", b"GET", b"GET", b"GET"]
+    assert (desk.sending.job_state(job), desk.sending.operation(job).state) == ("CONFIRMED", "CONFIRMED")
+
+
 def test_with_neither_key_nor_lookup_sending_again_takes_a_reason_and_a_second_person(
     erp: FaultServer,
 ) -> None:
