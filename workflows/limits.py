@@ -79,15 +79,25 @@ def charged(limit: State, *, count: int, tokens: float, cost: Decimal, now: date
     """`limit` after a claim of `count` items that are expected to use `tokens` and `cost` together."""
     new = replace(limit, closed_until=None, closed_why="")
     if limit.requests_per_minute is not None:
-        spacing, burst = _spacing(limit.requests_per_minute)
-        due = min(limit.requests_due or now, now + timedelta(seconds=burst * spacing))
-        new = replace(new, requests_due=_later(due, now, spacing * count))
+        spacing, _ = _spacing(limit.requests_per_minute)
+        new = replace(new, requests_due=_later(limit.requests_due, now, spacing * count))
     if limit.tokens_per_minute is not None:
         new = replace(
             new, tokens_due=_later(limit.tokens_due, now, tokens * seconds_a_token(limit.tokens_per_minute))
         )
     today = now.astimezone(UTC).date()
     return replace(new, day=today, spent=(limit.spent if limit.day == today else Decimal(0)) + cost)
+
+
+def put_right(limit: State, now: datetime) -> State:
+    """`limit` as it can be at `now`: requests are never owed for longer than those that may come at once take.
+
+    Where they are, the clock has been put back, or the rate has been raised. To be written before it is waited for.
+    """
+    if limit.requests_per_minute is None or limit.requests_due is None:
+        return limit
+    spacing, burst = _spacing(limit.requests_per_minute)
+    return replace(limit, requests_due=min(limit.requests_due, now + timedelta(seconds=burst * spacing)))
 
 
 def seconds_a_token(tokens_per_minute: int) -> float:
@@ -106,8 +116,7 @@ def _requests(limit: State, now: datetime) -> Allowance | None:
     if limit.requests_per_minute is None:
         return None
     spacing, burst = _spacing(limit.requests_per_minute)
-    # Never further ahead than what may come at once: it would be a clock that has been put back.
-    ahead = min(_ahead(limit.requests_due, now), burst * spacing)
+    ahead = _ahead(limit.requests_due, now)
     count = math.floor((burst * spacing - ahead) / spacing + 1e-6)
     if count >= 1:
         return Allowance(count)

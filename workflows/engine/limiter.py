@@ -19,7 +19,7 @@ from workflows.engine import limits_sql, rows, sql
 from workflows.engine.connections import Connection
 from workflows.engine.outcomes import Result
 from workflows.engine.slots import Pinned
-from workflows.limits import Allowance, State, allowance, charged
+from workflows.limits import Allowance, State, allowance, charged, put_right
 
 if TYPE_CHECKING:
     from workflows.engine.engine import Engine
@@ -144,9 +144,9 @@ class _Limits:
         found += connection.execute(
             limits_sql.LOCK_OWN, [[tenant for _, tenant, _ in lanes], [name for _, _, name in lanes]]
         ).fetchall()
-        self._states = {(r[0], r[1]): State(*r[2:]) for r in found}
-        self._spoken_for = dict(self._states)
         self.now: datetime = connection.execute("SELECT clock_timestamp()").fetchone()[0]  # type: ignore[index]
+        self._states = {(r[0], r[1]): put_right(State(*r[2:]), self.now) for r in found}
+        self._spoken_for = dict(self._states)
         self._running = self._count_running(names)
         self._closing: dict[tuple[int, str], Allowance] = {}
 
