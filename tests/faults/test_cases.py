@@ -222,6 +222,33 @@ def test_a_takeover_that_was_held_up_ends_no_worker_that_has_renewed_its_lease_m
     assert "took over" not in started.log_text
 
 
+def test_a_result_that_waits_for_its_job_for_longer_than_the_lease_is_recorded(
+    cluster: StartCluster, acting_job: Submit
+) -> None:
+    """The batch holds its worker's row meanwhile, so that nobody can renew the lease, and nobody can take the worker over."""
+    started = cluster(workers=2, slots=1, lease=2)
+    job = acting_job("gated")
+    (held,) = eventually(job.starts, what="a run")
+    holder = Worker.objects.get(pid=held.pid, ended_at=None)
+    with _session() as holding, _session(autocommit=True) as watching:
+        holding.execute("SELECT 1 FROM workflows_job WHERE id = %s FOR UPDATE", [job.job_id])
+        job.go()
+        eventually(
+            lambda: awaiting_locks(watching) >= 2, what="the batch at the job, and the renewal behind it"
+        )
+        lease_is_over = "SELECT lease_until < clock_timestamp() FROM workflows_worker WHERE id = %s"
+        eventually(
+            lambda: watching.execute(lease_is_over, [holder.pk]).fetchone() == (True,), what="the lease's end"
+        )
+        eventually(lambda: awaiting_locks(watching) >= 3, what="the takeover behind the renewal")
+        holding.rollback()
+    job.settled(DONE)
+    assert job.outcomes() == {"succeeded": 1}
+    assert len(job.starts()) == 1
+    assert Worker.objects.get(pk=holder.pk).ended_at is None
+    assert "took over" not in started.log_text
+
+
 _LEASE = "UPDATE workflows_worker SET lease_until = clock_timestamp()"
 
 

@@ -36,6 +36,8 @@ CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLAT
   'SELECT pg_catalog.clock_timestamp() + (SELECT seconds FROM shifted.jump) * interval ''1 s''';
 CREATE FUNCTION shifted.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS
   'SELECT pg_catalog.statement_timestamp() + (SELECT seconds FROM shifted.jump) * interval ''1 s''';
+CREATE FUNCTION shifted.transaction_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS
+  'SELECT pg_catalog.now() + (SELECT seconds FROM shifted.jump) * interval ''1 s''';
 CREATE FUNCTION shifted.now() RETURNS timestamptz LANGUAGE sql STABLE AS
   'SELECT pg_catalog.now() + (SELECT seconds FROM shifted.jump) * interval ''1 s''';
 """

@@ -14,9 +14,15 @@ REFUSED = ItemState.REFUSED.number
 _OPEN = ", ".join(str(s.number) for s in OPEN_ITEM_STATES)
 
 HOLD_LEASE = """
-SELECT 1 FROM workflows_worker WHERE id = %s AND ended_at IS NULL AND lease_until > clock_timestamp() FOR SHARE
+SELECT 1 FROM workflows_worker WHERE id = %s AND ended_at IS NULL AND lease_until > transaction_timestamp() FOR SHARE
 """
 """First in every batch: while it is held nobody can end this worker, so claims cannot be left to a dead one."""
+
+LEASE_HELD = """EXISTS (
+    SELECT FROM workflows_worker k
+    WHERE k.id = %(worker)s AND k.ended_at IS NULL AND k.lease_until > transaction_timestamp())"""
+"""What HOLD_LEASE found, in the same transaction. However long that waits for a job's lock meanwhile, nobody can renew the
+lease, and nobody can take over what it is for: a result is ours as it was at the transaction's beginning."""
 
 LEASE_LIVES = """EXISTS (
     SELECT FROM workflows_worker k
@@ -185,7 +191,7 @@ u AS (
     first_started_at = CASE WHEN d.outcome = 'released' AND i.attempts = 1 THEN NULL ELSE i.first_started_at END,
     finished_at = CASE WHEN d.state IN ({SUCCEEDED}, {EXHAUSTED}, {REFUSED}) THEN clock_timestamp() END
   FROM d
-  WHERE {HELD_BY_US} AND {LEASE_LIVES}
+  WHERE {HELD_BY_US} AND {LEASE_HELD}
   RETURNING i.id, i.tenant_id, i.started_at, i.attempts, d.claim_no, d.outcome, d.output, d.digest, d.error_class,
     d.error_message, d.trace, d.answer, d.route, d.tokens_in, d.tokens_out, d.cost, d.unpriced,
     d.by_route, d.ended_at),

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - the statements are made of this file's own constants
 
-from workflows.engine.sql import HELD_BY_US, LEASE_LIVES
+from workflows.engine.sql import HELD_BY_US, LEASE_HELD
 from workflows.states import ItemState
 
 _ENDED = ", ".join(str(s.number) for s in (ItemState.SUCCEEDED, ItemState.REFUSED))
@@ -15,7 +15,7 @@ SELECT i.tenant_id, i.job_id, i.id, d.kind, d.key, d.source, d.question, d.role,
 FROM unnest(%(ids)s::bigint[], %(claims)s::int[], %(kinds)s::text[], %(keys)s::text[], %(sources)s::text[],
   %(questions)s::text[], %(roles)s::text[], %(schemas)s::text[], %(untils)s::timestamptz[], %(seconds)s::float8[])
 AS d(id, claim_no, kind, key, source, question, role, schema, until, seconds)
-JOIN workflows_workitem i ON {HELD_BY_US} AND {LEASE_LIVES}
+JOIN workflows_workitem i ON {HELD_BY_US} AND {LEASE_HELD}
 ORDER BY d.key, d.id
 ON CONFLICT DO NOTHING
 RETURNING item_id, due_at
