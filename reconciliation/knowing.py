@@ -180,7 +180,7 @@ def _as_sentence(o: Observation) -> str:
 
 
 def _tried(situation: Situation) -> list[Known]:
-    attempts = Attempt.objects.filter(item=situation.item).order_by("claim_no")
+    attempts = Attempt.objects.filter(item=situation.item).order_by("claim_no", "pk")
     return [Known(f"Attempt {a.number}", a.ended_at, _how_it_ended(a)) for a in attempts] or [
         opened(situation.case)
     ]
