@@ -121,7 +121,7 @@ def pages_from(page: Page, home: str, areas: tuple[str, ...]) -> Iterator[str]:
         waiting += [
             u
             for u in dict.fromkeys(new)
-            if not u.partition("?")[0].endswith((".json", ".csv")) and "/files/" not in u
+            if not u.partition("?")[0].endswith((".json", ".csv", "/file/")) and "/files/" not in u
         ]
         known.update(new)
 
