@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from access.roles import Actor
 from dispatch import proofs, reversals, settling
+from dispatch.lookups import plan_again
 from dispatch.models import Observation, Operation
 from dispatch.moving import observe
 from dispatch.states import IN_DOUBT_OR_FLIGHT, OperationState
@@ -63,10 +64,12 @@ def booked_as_approved(*, job: Job, operation: Operation, line: Line, actor: Act
 def booked_in_part(*, job: Job, operation: Operation, line: Line, actor: Actor, now: datetime) -> Effect:
     """The line is a part of what was approved, and the rest is not there yet: it is kept, and proves nothing by itself.
 
-    Raises `settling.StillSending` likewise.
+    Nothing of an unknown one is sent by itself from then on (`in_part`). Raises `settling.StillSending` likewise.
     """
     settling.refuse_while_sending(operation)
     _observe(job, operation, line, actor, now, finding="part")
+    if operation.state == S.UNKNOWN:
+        plan_again(job, operation, actor, now)
     return Effect.PART
 
 

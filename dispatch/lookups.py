@@ -17,6 +17,7 @@ from dispatch.connectors.registry import NoSuchConnector, connector
 from dispatch.contracts import Contract
 from dispatch.deriving import derive_job
 from dispatch.frozen import sending_of
+from dispatch.in_part import is_done_in_part
 from dispatch.models import Operation, Submission
 from dispatch.moving import move, observe, plan
 from dispatch.refusing import take_as_failed
@@ -90,11 +91,15 @@ def _keep(
         )
     elif sight.found in (Found.DIFFERS, Found.DUPLICATE) and proves:
         _differs(job, operation, sight, actor, now)
-    elif sight.found is Found.ABSENT and proves and operation.state in (S.UNKNOWN, S.SUBMITTED):
+    elif sight.found is Found.ABSENT and proves and _may_be_absent(operation):
         _absent(job, operation, contract, actor, now)
     elif sight.found is not Found.FAILED or not proves or not _failed(job, operation, sight, actor, now):
         plan_again(job, operation, actor, now)
     return LookedUp(sight, proves, operation.state)
+
+
+def _may_be_absent(operation: Operation) -> bool:
+    return operation.state in (S.UNKNOWN, S.SUBMITTED) and not is_done_in_part(operation)
 
 
 def plan_again(job: Job, operation: Operation, actor: Actor, now: datetime) -> None:

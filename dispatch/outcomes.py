@@ -21,6 +21,7 @@ from dispatch.answers import answer_of
 from dispatch.classification import DEFINITELY_NOTHING, Outcome, Reading
 from dispatch.contracts import Contract
 from dispatch.deriving import derive_job
+from dispatch.in_part import is_done_in_part
 from dispatch.joining import joined, joined_with_told
 from dispatch.models import Observation, Operation, Submission
 from dispatch.moving import move, observe, plan
@@ -369,7 +370,7 @@ def _fingerprints(submissions: Sequence[Submission]) -> dict[str, object]:
 def _no_more_sends(job: Job, operation: Operation, submissions: list[Submission]) -> bool:
     if job.cancel_requested_at is not None or operation.reopened_at is not None:
         return True
-    if is_never_made_again(submissions):
+    if is_never_made_again(submissions) or is_done_in_part(operation):
         return True
     if block_of(operation.proposed.proposal.recipient) is not None:
         return True

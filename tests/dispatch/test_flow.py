@@ -9,7 +9,9 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from access.tenancy import acting, reading
-from dispatch import sending, settling
+from dispatch import booked, in_part, sending, settling
+from dispatch.booked import Effect
+from dispatch.contracts import Contract
 from dispatch.fates import Fate, fates
 from dispatch.locks import lock_job_and_operation
 from dispatch.looking import UNSEEN, Looked
@@ -158,6 +160,34 @@ def test_proven_absence_sends_once_more_and_then_confirms() -> None:
         assert states(d, job) == ("CONFIRMED", ["CONFIRMED"])
         assert erp.received[0] == erp.received[2]
     assert [s.permit for s in d.submissions(job)] == ["approval", "approval"]
+
+
+@pytest.mark.parametrize("contract", [a_lookup_contract(), a_keyed_contract()], ids=["look-up", "key"])
+def test_what_is_known_to_be_done_in_part_is_neither_sent_again_nor_taken_for_absent(
+    contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of a statement is a part of it, and the receiver finds nothing or would recognise the key: a person decides."""
+    done: set[int] = set()
+    monkeypatch.setattr(in_part, "_knows", [lambda operation: operation.pk in done])
+    with FaultServer(fin, *[answers(404, as_json({}))] * 8) as erp:
+        d = Dispatching.make(erp.url, contract)
+        job = d.ready()
+        d.step(d.operation(job))
+        operation = d.operation(job)
+        assert (operation.state, operation.next_step != "") == ("UNKNOWN", True)
+        done.add(operation.pk)
+        with acting(d.tenant_id):
+            held, locked = lock_job_and_operation(operation.pk)
+            line = booked.Line("row 2 of STMT-1 is a part of it", "", "")
+            effect = booked.booked_in_part(
+                job=held, operation=locked, line=line, actor=d.operator, now=timezone.now()
+            )
+        assert effect is Effect.PART
+        assert d.operation(job).next_step != "resubmit"
+        _let_the_deadline_pass(d, job)
+        d.run(job)
+        assert states(d, job) == ("NEEDS_RECONCILIATION", ["UNKNOWN"])
+        assert len(d.submissions(job)) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from access.tenancy import reading
+from dispatch import in_part
 from reconciliation.actions.matching import match_line
 from reconciliation.actions.seconding import second
 from reconciliation.actions.working import EvidenceMissing, NotAllowedNow, StaleCase
@@ -25,6 +26,7 @@ from tests.reconciliation.pages import HOSTILE, address, as_person, post
 from tests.reconciliation.world import PATIENT, Desk
 from tests.statements.matching.ledger import Ledger
 from tests.support import at_once
+from workflows.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAID = {"amount": "250.00", "currency": "EUR"}
@@ -256,7 +258,9 @@ def test_of_parts_each_is_taken_back_alone_and_what_they_confirmed_is_in_doubt_a
         case = next(c for c in desk.cases(job) if c.operation_id == desk.sending.operations(job)[0].pk)
     _, (first, rest) = two_instalments(desk)
     desk.act(match_line, case, lines=[first], part=True)
+    assert done_in_part(desk, job) == [True, False]
     taken_back(desk, first)
+    assert done_in_part(desk, job) == [False, False]
     assert desk.sending.operations(job)[0].state == "UNKNOWN"
     assert desk.verb(desk.fresh(case), VerbName.MATCH_LINE).sentence.startswith("Records that")
     desk.act(match_line, case, lines=[rest], part=True)
@@ -271,6 +275,11 @@ def test_of_parts_each_is_taken_back_alone_and_what_they_confirmed_is_in_doubt_a
     )
     desk.act(match_line, again, lines=[rest], part=True)
     assert desk.sending.operations(job)[0].state == "CONFIRMED"
+
+
+def done_in_part(desk: Desk, job: Job) -> list[bool]:
+    with reading(desk.tenant_id):
+        return [in_part.is_done_in_part(operation) for operation in desk.sending.operations(job)]
 
 
 def taken_back(desk: Desk, line: int) -> str:
