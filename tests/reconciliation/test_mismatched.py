@@ -34,6 +34,7 @@ from tests.approvals.world import draft, operation
 from tests.dispatch.faults import FaultServer, answers, fin
 from tests.dispatch.world import BODY, a_keyed_contract, as_engine, as_json, as_owner, receipt
 from tests.reconciliation.pages import address, as_person, html_of
+from tests.reconciliation.plans import beside_many_cases
 from tests.reconciliation.refunding import returns
 from tests.reconciliation.storm import incidents, members, sweep
 from tests.reconciliation.test_incidents import waits_for_a_sweep
@@ -307,19 +308,11 @@ def test_a_connector_that_says_nothing_more_has_an_incident_too(desk: Desk) -> N
 
 
 def test_every_send_finds_it_by_a_small_index() -> None:
-    """Mostly there is none, and the index is empty then, however many other cases are open. Their jobs need not exist for
-    this, and nothing of it is kept."""
+    """Mostly there is none, and the index is empty then, however many other cases are open."""
     tenant = make_tenant()
     text, _ = prepared._numbered(mismatched._OPEN)
     with psycopg.connect(os.environ["DATABASE_URL"]) as owner:
-        owner.execute("ALTER TABLE reconciliation_case DROP CONSTRAINT reconciliation_case_job_id_tenant")
-        owner.execute(
-            "INSERT INTO reconciliation_case (tenant_id, kind, job_id, title, detail, owner_role, blocking, opened_at, due_at,"
-            " version, resolution, resolution_reason, fault) SELECT %s, 'unknown outcome', n, '', '', 'operator', true, now(),"
-            " now(), 0, '', '', '' FROM generate_series(1, 5000) n",
-            [tenant.pk],
-        )
-        owner.execute("ANALYZE reconciliation_case")
+        beside_many_cases(owner, tenant.pk)
         owner.execute("SELECT set_config('app.tenant', %s, true)", [str(tenant.pk)])
         owner.execute("SET LOCAL ROLE counterfoil_app")
         plan = "\n".join(row[0] for row in owner.execute(b"EXPLAIN (GENERIC_PLAN) " + text))
