@@ -169,7 +169,7 @@ def faults() -> int:
     environment = {**os.environ, "COUNTERFOIL_TEST_FAULT_SECONDS": FAULT_SECONDS}
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     told = [line for line in done.stdout.splitlines() if " runs: " in line]
-    print("  " + (told[0] if told else done.stdout[-2000:]))
+    print("  " + (told[0] if told else done.stdout[-8000:]))
     return done.returncode
 
 
