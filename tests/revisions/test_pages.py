@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def at(job: LetterJob, name: str, *more: Any) -> str:
 
 def words(html: str) -> str:
     """What a page says, without its marks."""
-    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+    return unescape(" ".join(re.sub(r"<[^>]+>", " ", html).split()))
 
 
 def hidden(html: str) -> dict[str, str]:
