@@ -16,7 +16,8 @@ IN_DOUBT = (Outcome.UNKNOWN, Outcome.PENDING, Outcome.IN_PROGRESS, Outcome.KEY_M
 
 @dataclass(frozen=True)
 class Row:
-    """What was seen. `sent`: how each send ended, in order; `requests`: those that arrived; `broken`: a sentence, or ""."""
+    """What was seen. `sent`: how each send ended, in order, and `statuses` what it was answered, None where no answer was read;
+    `requests`: those that arrived; `broken`: a sentence, or ""."""
 
     kind: str
     fault: str
@@ -27,6 +28,7 @@ class Row:
     effects: int
     requests: int
     broken: str = ""
+    statuses: tuple[int | None, ...] = ()
 
 
 def row_of(
@@ -35,7 +37,8 @@ def row_of(
     """The row of a job that has come to rest in this state."""
     sent = tuple(s.outcome for s in sends)
     broken = _broken(kind, state, sends, effects, requests)
-    return Row(kind.name, fault.name, fault.title, sent, lookups, state, effects, requests, broken)
+    statuses = tuple(s.status for s in sends)
+    return Row(kind.name, fault.name, fault.title, sent, lookups, state, effects, requests, broken, statuses)
 
 
 def _broken(kind: Kind, state: str, submissions: Sequence[Submission], effects: int, requests: int) -> str:
@@ -43,6 +46,8 @@ def _broken(kind: Kind, state: str, submissions: Sequence[Submission], effects: 
         return f"there are {effects} effects"
     if not kind.recognises and _sent_after_doubt(submissions):
         return "it was sent again after doubt"
+    if any(300 <= (s.status or 0) < 400 for s in submissions[:-1]):
+        return "it was sent again after a redirect"
     if requests > sum(s.may_have_been_sent_at is not None for s in submissions):
         return "a request left without a mark"
     if state == JobState.CONFIRMED and not effects:
